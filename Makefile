@@ -1,0 +1,39 @@
+# Two commands are all a newcomer needs: `make demo` and `make test`.
+PYTHON ?= python3
+BIN := .venv/bin
+PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check
+
+.PHONY: demo test check benchmarks clean
+
+demo: .venv/demo.done ## build a small mixed dataset in a real simulator, inspect it, print the table
+	$(BIN)/python examples/mixed_pendulum.py --output demo
+
+test: .venv/dev.done ## the whole suite
+	$(BIN)/python -m pytest
+
+check: .venv/dev.done ## lint, format, types and the fast tests
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+	$(BIN)/python -m pytest -m "not slow"
+
+benchmarks: .venv/dev.done ## re-measure; results go to benchmarks/results
+	$(BIN)/python benchmarks/sampling.py
+	$(BIN)/python benchmarks/reading.py
+
+clean:
+	rm -rf .venv demo dist build
+
+.venv/created:
+	$(PYTHON) -m venv .venv
+	touch $@
+
+.venv/demo.done: .venv/created pyproject.toml
+	$(PIP) --editable ".[hdf5,plot,mujoco]"
+	touch $@
+
+# torch first and by exact version: a range would pull the newest build with gigabytes of CUDA libraries.
+.venv/dev.done: .venv/created pyproject.toml
+	$(PIP) torch==2.13.0
+	$(PIP) --editable ".[dev]"
+	touch $@

@@ -1,0 +1,140 @@
+"""upweight: get the best policy out of a mixed offline RL dataset.
+
+The public names. Each is imported from its layer when first used, so ``import upweight`` costs next to nothing and
+needs NumPy only.
+"""
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+__version__ = "0.1.0"
+
+_HOMES = {
+    "upweight.data.baseline": ["LinearBaseline"],
+    "upweight.data.combine": ["concat"],
+    "upweight.data.dataset": ["Dataset", "Transitions"],
+    "upweight.data.mixing": ["mix"],
+    "upweight.data.reference_scores": ["ReferenceScores", "normalize_returns", "reference_scores"],
+    "upweight.data.statistics": [
+        "effective_episodes",
+        "effective_steps",
+        "hoeffding_probability",
+        "hoeffding_radius",
+        "mass_per_label",
+        "positive_sided_variance",
+        "step_weighted_return",
+        "weighted_return",
+    ],
+    "upweight.errors": [
+        "DataLossWarning",
+        "DatasetError",
+        "MissingExtraError",
+        "UpweightError",
+        "UpweightWarning",
+        "WeightingError",
+    ],
+    "upweight.inspection.report": ["Inspection", "inspect"],
+    "upweight.inspection.suggestion": ["Suggestion", "suggest"],
+    "upweight.io.registry": ["load", "save"],
+    "upweight.samplers.episode": ["EpisodeSampler"],
+    "upweight.samplers.step": ["StepSampler"],
+    "upweight.weightings.advantage_weighting": ["AdvantageWeighting"],
+    "upweight.weightings.half": ["Half"],
+    "upweight.weightings.registry": ["make_weighting", "weighting_from_dict"],
+    "upweight.weightings.return_weighting": ["ReturnWeighting"],
+    "upweight.weightings.top_fraction": ["TopFraction"],
+    "upweight.weightings.uniform": ["Uniform"],
+    "upweight.weightings.weighting": ["Weighting", "resolve_weights"],
+}
+_HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
+
+__all__ = [
+    "AdvantageWeighting",
+    "DataLossWarning",
+    "Dataset",
+    "DatasetError",
+    "EpisodeSampler",
+    "Half",
+    "Inspection",
+    "LinearBaseline",
+    "MissingExtraError",
+    "ReferenceScores",
+    "ReturnWeighting",
+    "StepSampler",
+    "Suggestion",
+    "TopFraction",
+    "Transitions",
+    "Uniform",
+    "UpweightError",
+    "UpweightWarning",
+    "Weighting",
+    "WeightingError",
+    "concat",
+    "effective_episodes",
+    "effective_steps",
+    "hoeffding_probability",
+    "hoeffding_radius",
+    "inspect",
+    "load",
+    "make_weighting",
+    "mass_per_label",
+    "mix",
+    "normalize_returns",
+    "positive_sided_variance",
+    "reference_scores",
+    "resolve_weights",
+    "save",
+    "step_weighted_return",
+    "suggest",
+    "weighted_return",
+    "weighting_from_dict",
+]
+
+if TYPE_CHECKING:  # for editors and type checkers; the run-time import is __getattr__ below
+    from upweight.data.baseline import LinearBaseline
+    from upweight.data.combine import concat
+    from upweight.data.dataset import Dataset, Transitions
+    from upweight.data.mixing import mix
+    from upweight.data.reference_scores import ReferenceScores, normalize_returns, reference_scores
+    from upweight.data.statistics import (
+        effective_episodes,
+        effective_steps,
+        hoeffding_probability,
+        hoeffding_radius,
+        mass_per_label,
+        positive_sided_variance,
+        step_weighted_return,
+        weighted_return,
+    )
+    from upweight.errors import (
+        DataLossWarning,
+        DatasetError,
+        MissingExtraError,
+        UpweightError,
+        UpweightWarning,
+        WeightingError,
+    )
+    from upweight.inspection.report import Inspection, inspect
+    from upweight.inspection.suggestion import Suggestion, suggest
+    from upweight.io.registry import load, save
+    from upweight.samplers.episode import EpisodeSampler
+    from upweight.samplers.step import StepSampler
+    from upweight.weightings.advantage_weighting import AdvantageWeighting
+    from upweight.weightings.half import Half
+    from upweight.weightings.registry import make_weighting, weighting_from_dict
+    from upweight.weightings.return_weighting import ReturnWeighting
+    from upweight.weightings.top_fraction import TopFraction
+    from upweight.weightings.uniform import Uniform
+    from upweight.weightings.weighting import Weighting, resolve_weights
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _HOME_OF:
+        raise AttributeError(f"module 'upweight' has no attribute {name!r}")
+    value = getattr(import_module(_HOME_OF[name]), name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted([*__all__, "__version__"])

@@ -1,0 +1,7 @@
+"""``python -m upweight``."""
+
+import sys
+
+from upweight.cli.main import main
+
+sys.exit(main())

@@ -1,0 +1,53 @@
+"""``upweight inspect``: what is in a dataset and what weighting would gain."""
+
+import argparse
+from pathlib import Path
+
+from upweight.cli.options import add_data, add_reading, add_weighting, read_dataset, weightings_from
+from upweight.cli.terminal import print_json, print_report
+from upweight.inspection.effect import describe_weighting
+from upweight.inspection.plot import plot_weights
+from upweight.inspection.report import inspect
+from upweight.weightings.return_weighting import ReturnWeighting
+from upweight.weightings.weighting import resolve_weights
+
+NAME = "inspect"
+HELP = "what is in a dataset, and what weighting would gain"
+EXAMPLES = """\
+examples:
+  upweight inspect mixed.hdf5
+  upweight inspect hopper-medium-replay-v2.hdf5 --env hopper --weighting rw --temperature 0.1 --plot weights.png
+  upweight inspect minari:mujoco/hopper/medium-v0 --json"""
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    add_data(parser)
+    parser.add_argument(
+        "--env", help="task whose reference scores normalise the returns: hopper, halfcheetah, walker2d, ant, ..."
+    )
+    parser.add_argument("--confidence", type=float, default=0.95, help="of the Hoeffding bound (default 0.95)")
+    parser.add_argument("--check", action="store_true", help="read everything and look for NaN and infinity")
+    parser.add_argument(
+        "--plot", type=Path, metavar="FILE", help="picture of the returns with the weights over them (.png, .svg, .pdf)"
+    )
+    parser.add_argument("--json", action="store_true", help="print JSON instead of tables")
+    add_weighting(parser, several=True, default=None)
+    add_reading(parser)
+
+
+def run(arguments: argparse.Namespace) -> None:
+    weightings = weightings_from(arguments)
+    dataset = read_dataset(arguments.data, arguments)
+    if arguments.check:
+        dataset.check()
+    report = inspect(dataset, weightings=weightings, env=arguments.env, confidence=arguments.confidence)
+    if arguments.plot is not None:
+        shown = weightings or [ReturnWeighting()]
+        weights = {describe_weighting(w.to_dict()): resolve_weights(w, dataset) for w in shown}
+        plot_weights(dataset, weights, arguments.plot)
+    if arguments.json:
+        print_json(report.to_dict())
+    else:
+        print_report(str(report))
+        if arguments.plot is not None:
+            print(f"\nwrote {arguments.plot}")

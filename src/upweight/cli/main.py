@@ -1,0 +1,65 @@
+"""``upweight``: the command and its sub-commands."""
+
+import argparse
+import os
+import sys
+from collections.abc import Sequence
+from types import ModuleType
+
+from upweight import __version__
+from upweight.cli import convert, inspect, mix, weights
+from upweight.cli.terminal import ProgressBar, print_error, show_warnings_as_lines
+from upweight.data.progress import listening
+from upweight.errors import UpweightError
+
+COMMANDS: tuple[ModuleType, ...] = (inspect, mix, convert, weights)
+BAD_INPUT = 2
+INTERRUPTED = 130
+
+
+def build_parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog="upweight",
+        description="Get the best policy out of a mixed offline RL dataset: measure, re-weight, sample trajectories.",
+        epilog="start with:  upweight inspect DATA",
+    )
+    parser.add_argument("--version", action="version", version=f"upweight {__version__}")
+    commands = parser.add_subparsers(metavar="COMMAND", required=True)
+    for command in COMMANDS:
+        sub = commands.add_parser(
+            command.NAME,
+            help=command.HELP,
+            description=command.HELP[0].upper() + command.HELP[1:] + ".",
+            epilog=command.EXAMPLES,
+            formatter_class=argparse.RawDescriptionHelpFormatter,
+        )
+        command.add_arguments(sub)
+        sub.set_defaults(run=command.run)
+    return parser
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run the command line; returns the exit code (2 for bad input)."""
+    parsed = build_parser().parse_args(arguments)
+    show_warnings_as_lines()
+    try:
+        with listening(ProgressBar(sys.stderr)):
+            parsed.run(parsed)
+        sys.stdout.flush()
+    except UpweightError as error:
+        print_error(str(error))
+        return BAD_INPUT
+    except BrokenPipeError:  # `upweight inspect ... | head`
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 0
+    except OSError as error:
+        print_error(f"{error.filename or ''}: {error.strerror or error}".lstrip(": "))
+        return BAD_INPUT
+    except KeyboardInterrupt:
+        print_error("interrupted; nothing was written")
+        return INTERRUPTED
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

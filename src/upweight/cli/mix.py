@@ -1,0 +1,67 @@
+"""``upweight mix``: a share of good episodes in a dataset of poor ones."""
+
+import argparse
+from pathlib import Path
+
+from upweight.cli.options import add_data, add_reading, read_dataset
+from upweight.cli.terminal import print_json
+from upweight.data.mixing import mix
+from upweight.io.registry import formats, save
+
+NAME = "mix"
+HELP = "mix good episodes into poor ones, as the paper's datasets are made"
+EXAMPLES = """\
+examples:
+  upweight mix expert.hdf5 random.hdf5 --fraction 0.05 --steps 1000000 -o mixed.hdf5
+  upweight mix medium.npz random.npz --fraction 0.1 --steps 100000 --labels medium random --seed 1 -o mixed.npz"""
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    add_data(parser, "good", "where the good part comes from")
+    add_data(parser, "poor", "where the rest comes from")
+    parser.add_argument("--fraction", type=float, required=True, help="share of the steps from GOOD, e.g. 0.05")
+    parser.add_argument(
+        "--steps",
+        type=int,
+        required=True,
+        help="size of the mix in steps (each part overshoots by less than one episode)",
+    )
+    parser.add_argument("--seed", type=int, default=0, help="of the draw of episodes (default 0)")
+    parser.add_argument(
+        "--replace", action="store_true", help="draw episodes with replacement, as the paper's code did"
+    )
+    parser.add_argument(
+        "--labels",
+        nargs=2,
+        metavar=("GOOD", "POOR"),
+        help="provenance labels (default: the sources' own, else good and poor)",
+    )
+    parser.add_argument("-o", "--output", type=Path, required=True, help="file to write; the suffix names the format")
+    parser.add_argument("--format", choices=sorted(formats()), help="write this format whatever the suffix")
+    parser.add_argument("--json", action="store_true", help="print JSON instead of a line per part")
+    add_reading(parser)
+
+
+def run(arguments: argparse.Namespace) -> None:
+    mixed = mix(
+        read_dataset(arguments.good, arguments),
+        read_dataset(arguments.poor, arguments),
+        fraction=arguments.fraction,
+        num_steps=arguments.steps,
+        seed=arguments.seed,
+        replace=arguments.replace,
+        labels=tuple(arguments.labels) if arguments.labels else None,
+    )
+    lost = save(mixed, arguments.output, format=arguments.format)
+    summary = mixed.metadata["mix"]
+    if arguments.json:
+        print_json({"output": str(arguments.output), "lost": lost, **summary})
+        return
+    for role in ("good", "poor"):
+        if role in summary:
+            part = summary[role]
+            print(
+                f"{role}: {part['episodes']:,} episodes ({part['distinct_episodes']:,} distinct), "
+                f"{part['steps']:,} steps of {part['target_steps']:,} asked for, from {part['source']}"
+            )
+    print(f"wrote {arguments.output}: {mixed.num_episodes:,} episodes, {mixed.num_steps:,} steps")

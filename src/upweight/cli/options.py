@@ -1,0 +1,76 @@
+"""Arguments that several commands share."""
+
+import argparse
+from dataclasses import fields
+from typing import Any
+
+from upweight.data.dataset import Dataset
+from upweight.errors import WeightingError
+from upweight.io.registry import formats, load
+from upweight.weightings.registry import make_weighting, weighting_classes
+from upweight.weightings.weighting import Weighting
+
+_SETTINGS = ("temperature", "fraction", "threshold", "high")  # of weightings, as command-line options
+
+
+def add_data(parser: argparse.ArgumentParser, name: str = "data", what: str = "the dataset") -> None:
+    parser.add_argument(
+        name, metavar=name.upper(), help=f"{what}: a file, a folder, or minari:<id>; its format is recognised"
+    )
+
+
+def add_reading(parser: argparse.ArgumentParser) -> None:
+    group = parser.add_argument_group("reading")
+    group.add_argument(
+        "--input-format", choices=sorted(formats()), help="read as this format instead of recognising it"
+    )
+    group.add_argument(
+        "--horizon",
+        type=int,
+        metavar="STEPS",
+        help="the environment's time limit: truncated episodes shorter than this were cut by the collector, so their "
+        "returns are not used (replay-buffer datasets have such cuts)",
+    )
+
+
+def add_weighting(parser: argparse.ArgumentParser, *, several: bool, default: str | None) -> None:
+    group = parser.add_argument_group("weighting")
+    names = sorted(weighting_classes())
+    extra: dict[str, Any] = {"action": "append"} if several else {"default": default}
+    note = "may be given several times; default: the paper's" if several else f"default: {default}"
+    group.add_argument(
+        "--weighting",
+        metavar="NAME",
+        help=f"one of {', '.join(names)}: rw by return, aw by advantage over the initial state, top keeps the best "
+        f"episodes, half draws equally from two sources ({note})",
+        **extra,
+    )
+    group.add_argument(
+        "--temperature", type=float, help="of rw and aw: small means only the best episodes count (default 0.1)"
+    )
+    group.add_argument("--fraction", type=float, help="of top: share of the episodes to keep (default 0.1)")
+    group.add_argument("--threshold", type=float, help="of half: split by this return instead of by labels")
+    group.add_argument("--high", help="of half: the label of the good half, where there are more than two")
+
+
+def read_dataset(name: str, arguments: argparse.Namespace) -> Dataset:
+    return load(name, format=arguments.input_format, horizon=arguments.horizon)
+
+
+def weightings_from(arguments: argparse.Namespace) -> list[Weighting] | None:
+    """The weightings asked for, each with those of the given settings it knows; None if none was named."""
+    named = arguments.weighting
+    given = {name: value for name in _SETTINGS if (value := getattr(arguments, name)) is not None}
+    if named is None:
+        if given:
+            raise WeightingError(f"--{next(iter(given))} needs --weighting to say what it is for")
+        return None
+    chosen, used = [], set()
+    for name in [named] if isinstance(named, str) else named:
+        known = {field.name for field in fields(weighting_classes()[name])} if name in weighting_classes() else set()
+        used |= known & given.keys()
+        chosen.append(make_weighting(name, **{key: value for key, value in given.items() if key in known}))
+    unused = given.keys() - used
+    if unused:
+        raise WeightingError(f"--{sorted(unused)[0]} is not a setting of {', '.join(w.name for w in chosen)}")
+    return chosen

@@ -1,0 +1,57 @@
+"""``upweight weights``: episode weights as a file, for a training loop of your own."""
+
+import argparse
+from pathlib import Path
+
+import numpy as np
+
+from upweight.cli.options import add_data, add_reading, add_weighting, read_dataset, weightings_from
+from upweight.cli.terminal import print_json
+from upweight.data.statistics import effective_episodes
+from upweight.errors import DatasetError
+from upweight.inspection.effect import describe_weighting
+from upweight.io.atomic import atomic_target
+from upweight.weightings.weighting import resolve_weights
+
+NAME = "weights"
+HELP = "write episode weights to a file, for your own training loop"
+EXAMPLES = """\
+examples:
+  upweight weights mixed.hdf5 -o weights.npz
+  upweight weights mixed.hdf5 --weighting aw --temperature 0.2 -o weights.npz
+
+the file holds, per episode in the order of the dataset:
+  weights  float64, summing to 1; lengths  trainable steps; returns  raw returns
+  a step of episode i must be drawn with probability weights[i] / sum(weights * lengths):
+  upweight.EpisodeSampler.from_lengths(lengths, weights) does that"""
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    add_data(parser)
+    parser.add_argument("-o", "--output", type=Path, required=True, help="npz file to write")
+    parser.add_argument("--json", action="store_true", help="print JSON instead of a line")
+    add_weighting(parser, several=False, default="rw")
+    add_reading(parser)
+
+
+def run(arguments: argparse.Namespace) -> None:
+    if arguments.output.suffix != ".npz":
+        raise DatasetError(f"{arguments.output}: weights are written as npz; give a name that ends in .npz")
+    (weighting,) = weightings_from(arguments) or []
+    dataset = read_dataset(arguments.data, arguments)
+    weights = resolve_weights(weighting, dataset)
+    with atomic_target(arguments.output) as target:
+        np.savez(target, weights=weights, lengths=dataset.num_transitions, returns=dataset.returns)
+    left = effective_episodes(weights)
+    if arguments.json:
+        print_json(
+            {
+                "output": str(arguments.output),
+                "weighting": weighting.to_dict(),
+                "episodes": dataset.num_episodes,
+                "effective_episodes": left,
+            }
+        )
+    else:
+        name = describe_weighting(weighting.to_dict())
+        print(f"wrote {arguments.output}: {dataset.num_episodes:,} weights ({name}), worth {left:.1f} episodes")

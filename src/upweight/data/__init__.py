@@ -1,0 +1,1 @@
+"""Trajectory datasets and what can be measured on them. NumPy only."""

@@ -1,0 +1,47 @@
+r"""Value of the initial state, :math:`\hat V(s_{i,0})`, by ordinary least squares.
+
+A baseline is any callable ``baseline(initial_observations [N, ...], returns [N]) -> values [N]``.
+"""
+
+import math
+import warnings
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from upweight.errors import UpweightWarning
+
+
+@dataclass(frozen=True)
+class LinearBaseline:
+    r"""Least squares with intercept, one row per episode, every episode counted once.
+
+    Collinear or constant features get the minimum-norm solution. With no more episodes than coefficients the
+    fit would pass through every point and leave only rounding noise, so the mean return is used instead.
+    """
+
+    def needs(self, observation_shape: tuple[int, ...]) -> int:
+        """Number of episodes from which on the initial observations are looked at: d + 2 for d features."""
+        return math.prod(observation_shape) + 2
+
+    def __call__(self, initial_observations: NDArray[Any], returns: NDArray[np.float64]) -> NDArray[np.float64]:
+        count = len(returns)
+        if count < self.needs(initial_observations.shape[1:]):
+            return self.constant(initial_observations.shape[1:], returns)
+        features = initial_observations.reshape(count, -1).astype(np.float64)
+        features -= features.mean(axis=0)
+        mean = returns.mean()
+        coefficients = np.linalg.lstsq(features, returns - mean, rcond=None)[0]
+        return mean + features @ coefficients
+
+    def constant(self, observation_shape: tuple[int, ...], returns: NDArray[np.float64]) -> NDArray[np.float64]:
+        """The mean return for everyone, with a warning."""
+        warnings.warn(
+            f"{len(returns)} episodes are too few to fit a value to {math.prod(observation_shape)} features of the "
+            "initial state; using the mean return as the baseline, so advantage-weighting equals return-weighting",
+            UpweightWarning,
+            stacklevel=4,
+        )
+        return np.full(len(returns), returns.mean())

@@ -1,0 +1,136 @@
+"""Columns: arrays with one row per step that are read from their file only when somebody looks.
+
+A column knows its shape and dtype at once. ``read()`` returns the whole array (cached, read-only);
+``rows(index)`` returns some rows, and touches no more of the file than it must as long as the whole
+column was never read. Formats subclass :class:`Column`; everything else composes existing columns.
+"""
+
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+Array = NDArray[np.generic]
+Index = NDArray[np.int64]
+
+
+class Column(ABC):
+    """M rows of one field of a dataset."""
+
+    def __init__(self, shape: tuple[int, ...], dtype: np.dtype) -> None:
+        self.shape = shape  # [M, ...]
+        self.dtype = dtype
+        self._array: Array | None = None
+
+    def __len__(self) -> int:
+        return self.shape[0]
+
+    @property
+    def is_loaded(self) -> bool:
+        """Whether the whole column is in memory."""
+        return self._array is not None
+
+    def read(self) -> Array:
+        """The whole column as a read-only array [M, ...]; read once."""
+        if self._array is None:
+            array = np.ascontiguousarray(self._read())
+            self._array = read_only(array.reshape(self.shape))
+        return self._array
+
+    def rows(self, index: Index) -> Array:
+        """The rows at ``index`` [K] as an array [K, ...]."""
+        if self._array is not None:
+            return self._array[index]
+        return self._read_rows(index)
+
+    @abstractmethod
+    def _read(self) -> Array: ...
+
+    @abstractmethod
+    def _read_rows(self, index: Index) -> Array: ...
+
+
+class ArrayColumn(Column):
+    """A column that is in memory already."""
+
+    def __init__(self, array: Array) -> None:
+        super().__init__(array.shape, array.dtype)
+        self._array = read_only(array)
+
+    def _read(self) -> Array:  # never reached: the array is there from the start
+        assert self._array is not None
+        return self._array
+
+    def _read_rows(self, index: Index) -> Array:
+        return self.read()[index]
+
+
+class GatheredColumn(Column):
+    """Rows ``index`` of another column, in that order."""
+
+    def __init__(self, parent: Column, index: Index) -> None:
+        super().__init__((len(index), *parent.shape[1:]), parent.dtype)
+        self._parent, self._index = parent, index
+
+    def _read(self) -> Array:
+        return self._parent.read()[self._index]
+
+    def _read_rows(self, index: Index) -> Array:
+        return self._parent.rows(self._index[index])
+
+
+class ConcatenatedColumn(Column):
+    """Several columns, one after the other."""
+
+    def __init__(self, parts: Sequence[Column]) -> None:
+        shape = (sum(len(part) for part in parts), *parts[0].shape[1:])
+        super().__init__(shape, np.result_type(*(part.dtype for part in parts)))
+        self._parts = parts
+
+    def _read(self) -> Array:
+        return np.concatenate([part.read() for part in self._parts], dtype=self.dtype)
+
+    def _read_rows(self, index: Index) -> Array:
+        out = np.empty((len(index), *self.shape[1:]), self.dtype)
+        first = 0
+        for part in self._parts:
+            mine = (index >= first) & (index < first + len(part))
+            out[mine] = part.rows(index[mine] - first)
+            first += len(part)
+        return out
+
+
+class ShiftedColumn(Column):
+    """Next observations taken from the same column: row t+1 inside an episode, row t itself at its end.
+
+    Repeating the last observation makes the end an absorbing state; whether it may be learned from is
+    decided by the episode's flags, never by this filler.
+    """
+
+    def __init__(self, observations: Column, last_steps: Index) -> None:
+        super().__init__(observations.shape, observations.dtype)
+        self._observations, self._last_steps = observations, last_steps
+
+    def _following(self) -> Index:
+        following = np.arange(1, len(self) + 1)
+        following[self._last_steps] = self._last_steps
+        return following
+
+    def _read(self) -> Array:
+        return self._observations.read()[self._following()]
+
+    def _read_rows(self, index: Index) -> Array:
+        return self._observations.rows(self._following()[index])
+
+
+def as_column(values: "Column | Array") -> Column:
+    """``values`` as a column; arrays are taken as they are, without a copy."""
+    return values if isinstance(values, Column) else ArrayColumn(values)
+
+
+def read_only(array: Array) -> Array:
+    """A view of ``array`` that refuses to be written to."""
+    view = array.view()
+    view.flags.writeable = False
+    return view

@@ -1,0 +1,359 @@
+"""The dataset: a flat, read-only log of steps and the episodes it falls into."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from types import MappingProxyType
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from upweight.data import construct
+from upweight.data.columns import Column, GatheredColumn, ShiftedColumn, read_only
+from upweight.data.segment import Episodes
+from upweight.data.validate import check_finite
+from upweight.errors import DatasetError
+
+
+class Transitions(NamedTuple):
+    """A batch of B transitions; ``terminated`` is True where the value of the next state is zero."""
+
+    observations: NDArray[Any]  # [B, ...]
+    actions: NDArray[Any]  # [B, ...]
+    rewards: NDArray[Any]  # [B]
+    next_observations: NDArray[Any]  # [B, ...]
+    terminated: NDArray[np.bool_]  # [B]
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Dataset:
+    """N episodes, M steps. Make one with :func:`upweight.load` or one of the ``from_...`` methods.
+
+    Arrays are read-only; those that come from a file are read when first looked at. Fields that start with an
+    underscore are the storage behind the properties of the same name.
+    """
+
+    episodes: Episodes
+    _observations: Column  # [M, ...]
+    _actions: Column  # [M, ...]
+    _rewards: Column | None  # [M], None if the log has none
+    _next_observations: Column | None = None  # [M, ...], None if they are the following observations
+    _returns: NDArray[np.float64] | None = None  # [N], where the file knows them already
+    labels: NDArray[np.str_] | None = None  # [N] where each episode came from
+    metadata: Mapping[str, Any] = field(default_factory=lambda: MappingProxyType({}))  # JSON-able
+    source: str = "dataset"  # named in error messages
+
+    # ---- making one -------------------------------------------------------------------------------------------
+    @classmethod
+    def from_arrays(
+        cls,
+        *,
+        observations: "ArrayLike | Column",
+        actions: "ArrayLike | Column",
+        rewards: ArrayLike | None,
+        terminated: ArrayLike,
+        truncated: ArrayLike | None = None,
+        next_observations: "ArrayLike | Column | None" = None,
+        labels: Sequence[str] | NDArray[np.str_] | None = None,
+        complete: ArrayLike | None = None,
+        metadata: Mapping[str, Any] | None = None,
+        source: str = "dataset",
+    ) -> "Dataset":
+        """Cut flat arrays of M steps into episodes at their end flags.
+
+        ``truncated`` may be left out if some step is terminated. ``next_observations`` makes the last step of
+        truncated episodes trainable. ``labels`` [N] and ``complete`` [N] are per episode; an episode with
+        ``complete=False`` was cut short by whoever collected it, so its return is not used.
+        """
+        parts = construct.from_arrays(
+            observations, actions, rewards, terminated, truncated, next_observations, complete, source=source
+        )
+        return cls.assemble(**parts, labels=labels, metadata=metadata, source=source)
+
+    @classmethod
+    def from_episodes(
+        cls,
+        episodes: Iterable[Mapping[str, Any]],
+        *,
+        metadata: Mapping[str, Any] | None = None,
+        source: str = "dataset",
+    ) -> "Dataset":
+        """Join episodes given one by one.
+
+        Each is a mapping with ``observations`` [T, ...] or [T+1, ...] (the last one being the observation after
+        the last step), ``actions`` [T, ...], ``rewards`` [T], ``terminated`` and ``truncated`` (a bool for the
+        whole episode, or [T] flags), and optionally ``label`` and ``complete``.
+        """
+        parts = construct.from_episodes(episodes, source=source)
+        return cls.assemble(**parts, metadata=metadata, source=source)
+
+    @classmethod
+    def from_frame(
+        cls,
+        frame: Any,
+        *,
+        observations: str | Sequence[str] = "observation",
+        actions: str | Sequence[str] = "action",
+        rewards: str = "reward",
+        episode: str = "episode",
+        terminated: str = "terminated",
+        truncated: str | None = "truncated",
+        label: str | None = None,
+        metadata: Mapping[str, Any] | None = None,
+        source: str = "frame",
+    ) -> "Dataset":
+        """Read a pandas (or polars, or any mapping of columns) table with one row per step.
+
+        ``observations`` and ``actions`` are a list of column names, or one name: the column of that name (which
+        may hold vectors), else all columns ``name_...`` or ``name....`` in order. ``episode`` tells the episodes
+        apart. Without a ``truncated`` column, episodes that did not terminate count as truncated.
+        """
+        parts = construct.from_frame(
+            frame, observations, actions, rewards, episode, terminated, truncated, label, source=source
+        )
+        return cls.assemble(**parts, metadata=metadata, source=source)
+
+    @classmethod
+    def assemble(
+        cls,
+        *,
+        episodes: Episodes,
+        observations: Column,
+        actions: Column,
+        rewards: Column | None,
+        next_observations: Column | None = None,
+        returns: NDArray[np.float64] | None = None,
+        labels: Sequence[str] | NDArray[np.str_] | None = None,
+        metadata: Mapping[str, Any] | None = None,
+        source: str = "dataset",
+    ) -> "Dataset":
+        """Put checked parts together; what formats use after reading them."""
+        construct.check_columns(episodes, observations, actions, rewards, next_observations, source=source)
+        if labels is not None:
+            labels = construct.as_labels(labels, num_episodes=len(episodes), source=source)
+        return cls(
+            episodes=episodes,
+            _observations=observations,
+            _actions=actions,
+            _rewards=rewards,
+            _next_observations=next_observations,
+            _returns=returns,
+            labels=labels,
+            metadata=MappingProxyType(dict(metadata or {})),
+            source=source,
+        )
+
+    # ---- episodes ---------------------------------------------------------------------------------------------
+    @property
+    def num_episodes(self) -> int:
+        """N."""
+        return len(self.episodes)
+
+    @cached_property
+    def num_steps(self) -> int:
+        """M, all logged steps."""
+        return self.episodes.num_steps
+
+    @property
+    def lengths(self) -> NDArray[np.int64]:
+        """[N] logged steps of each episode."""
+        return self.episodes.lengths
+
+    @property
+    def starts(self) -> NDArray[np.int64]:
+        """[N] index of each episode's first step."""
+        return self.episodes.starts
+
+    @property
+    def num_transitions(self) -> NDArray[np.int64]:
+        """[N] steps of each episode that can be learned from (its first ones)."""
+        return self.episodes.num_transitions
+
+    @property
+    def complete(self) -> NDArray[np.bool_]:
+        """[N] False for episodes cut short by the collector, whose return means nothing."""
+        return self.episodes.complete
+
+    @cached_property
+    def returns(self) -> NDArray[np.float64]:
+        r"""[N] raw, undiscounted return :math:`G_i = \sum_t r_{i,t}` over all logged steps."""
+        if self._returns is not None:
+            return read_only(self._returns)  # type: ignore[return-value]
+        totals = np.add.reduceat(self.rewards, self.starts, dtype=np.float64)
+        if not np.isfinite(totals).all():
+            raise DatasetError(f"{self.source}: key 'rewards': the sum over an episode overflows; rescale the rewards")
+        return read_only(totals)  # type: ignore[return-value]
+
+    # ---- steps ------------------------------------------------------------------------------------------------
+    @cached_property
+    def observations(self) -> NDArray[Any]:
+        """[M, ...]"""
+        return self._checked(self._observations, "observations")
+
+    @cached_property
+    def actions(self) -> NDArray[Any]:
+        """[M, ...]; whole numbers mean discrete actions."""
+        return self._checked(self._actions, "actions")
+
+    @cached_property
+    def rewards(self) -> NDArray[Any]:
+        """[M] as logged."""
+        if self._rewards is None:
+            raise DatasetError(f"{self.source}: the dataset has no rewards, so there are no returns to weight by")
+        return self._checked(self._rewards, "rewards")
+
+    @cached_property
+    def next_observations(self) -> NDArray[Any]:
+        """[M, ...]; at an end whose next observation is unknown, the last observation itself."""
+        column = self._next_observations
+        if column is None:
+            self.observations  # noqa: B018  (checked for NaN before it is shifted)
+            column = ShiftedColumn(self._observations, self.episodes.last_steps)
+            return column.read()
+        return self._checked(column, "next_observations")
+
+    @cached_property
+    def terminated(self) -> NDArray[np.bool_]:
+        """[M] True on steps into a terminal state (only at the end of an episode)."""
+        return self._at_ends(self.episodes.terminated)
+
+    @cached_property
+    def truncated(self) -> NDArray[np.bool_]:
+        """[M] True on last steps of episodes stopped by a limit; never together with ``terminated``."""
+        return self._at_ends(self.episodes.truncated)
+
+    @cached_property
+    def initial_observations(self) -> NDArray[Any]:
+        """[N, ...] first observation of each episode, read without the others where the file allows."""
+        rows = self._observations.rows(self.starts)
+        check_finite(rows, key="observations", source=f"{self.source} (first observation of each episode)")
+        return read_only(rows)
+
+    @property
+    def has_rewards(self) -> bool:
+        return self._rewards is not None
+
+    @property
+    def discrete_actions(self) -> bool:
+        """Whether actions are whole numbers rather than real vectors."""
+        return self._actions.dtype.kind in "biu"
+
+    @property
+    def observation_shape(self) -> tuple[int, ...]:
+        return self._observations.shape[1:]
+
+    @property
+    def action_shape(self) -> tuple[int, ...]:
+        return self._actions.shape[1:]
+
+    def transitions(self, index: NDArray[np.integer]) -> Transitions:
+        """The transitions that start at flat step indices ``index`` [B]."""
+        index = np.asarray(index)
+        trainable = self._trainable[index]  # also refuses an index beyond the last step
+        if not trainable.all() or (index < 0).any():
+            bad = int(index[~trainable | (index < 0)][0])
+            raise IndexError(
+                f"step {bad} is not the start of a known transition: expected steps that a sampler drew "
+                f"(an episode's first `num_transitions` steps, counted from 0 to {self.num_steps - 1})"
+            )
+        if self._next_observations is None:
+            following = self.observations[index + ~self._is_last[index]]
+        else:
+            following = self.next_observations[index]
+        return Transitions(
+            self.observations[index], self.actions[index], self.rewards[index], following, self.terminated[index]
+        )
+
+    # ---- other datasets from this one ---------------------------------------------------------------------------
+    def subset(self, episodes: ArrayLike) -> "Dataset":
+        """The given episodes (indices, in that order and with repetitions, or a boolean mask [N])."""
+        chosen = construct.as_episode_index(episodes, num_episodes=self.num_episodes, source=self.source)
+        steps = self.episodes.steps_of(chosen)
+
+        def gather(column: Column | None) -> Column | None:
+            return None if column is None else GatheredColumn(column, steps)
+
+        return Dataset(
+            episodes=self.episodes.take(chosen),
+            _observations=GatheredColumn(self._observations, steps),
+            _actions=GatheredColumn(self._actions, steps),
+            _rewards=gather(self._rewards),
+            _next_observations=gather(self._next_observations),
+            _returns=None if self._returns is None else self._returns[chosen],
+            labels=None if self.labels is None else self.labels[chosen],
+            metadata=self.metadata,
+            source=self.source,
+        )
+
+    def split(self, fraction: float, *, seed: int) -> tuple["Dataset", "Dataset"]:
+        """Two disjoint random parts by episodes; the first gets ``round(fraction * N)``, each at least one."""
+        if not 0 < fraction < 1 or self.num_episodes < 2:
+            raise DatasetError(
+                f"{self.source}: expected a fraction between 0 and 1 and at least two episodes to split, "
+                f"found fraction {fraction} and {self.num_episodes} episodes"
+            )
+        size = min(max(1, round(fraction * self.num_episodes)), self.num_episodes - 1)
+        order = np.random.default_rng(seed).permutation(self.num_episodes)
+        return self.subset(np.sort(order[:size])), self.subset(np.sort(order[size:]))
+
+    def mark_incomplete(self, episodes: ArrayLike) -> "Dataset":
+        """The same dataset with the given episodes declared cut short by the collector."""
+        chosen = construct.as_episode_index(
+            episodes, num_episodes=self.num_episodes, source=self.source, allow_none=True
+        )
+        complete = self.complete.copy()
+        complete[chosen] = False
+        marked = Episodes(
+            self.lengths, self.episodes.terminated, self.episodes.truncated, complete, self.episodes.final_known
+        )
+        return self._replace(episodes=marked)
+
+    def with_labels(self, labels: Sequence[str] | NDArray[np.str_] | str) -> "Dataset":
+        """The same dataset with provenance ``labels`` [N], or one label for all episodes."""
+        if isinstance(labels, str):
+            labels = [labels] * self.num_episodes
+        return self._replace(labels=construct.as_labels(labels, num_episodes=self.num_episodes, source=self.source))
+
+    def with_metadata(self, **entries: Any) -> "Dataset":
+        """The same dataset with more (JSON-able) metadata."""
+        return self._replace(metadata=MappingProxyType({**self.metadata, **entries}))
+
+    def check(self) -> "Dataset":
+        """Read and check every array now rather than at first access; returns the dataset."""
+        for name in ("observations", "actions", "next_observations"):
+            getattr(self, name)
+        if self.has_rewards:
+            self.returns  # noqa: B018
+            self.rewards  # noqa: B018
+        return self
+
+    def __repr__(self) -> str:
+        kind = "discrete" if self.discrete_actions else "continuous"
+        return (
+            f"Dataset({self.num_episodes} episodes, {self.num_steps} steps, observations {self.observation_shape}, "
+            f"{kind} actions {self.action_shape}, from {self.source!r})"
+        )
+
+    # ---- inside -----------------------------------------------------------------------------------------------
+    def _replace(self, **changes: Any) -> "Dataset":
+        # dataclasses.replace would do, but for fields whose name starts with an underscore it is no clearer.
+        return Dataset(**{name: changes.get(name, getattr(self, name)) for name in self.__dataclass_fields__})
+
+    def _checked(self, column: Column, key: str) -> NDArray[Any]:
+        array = column.read()
+        check_finite(array, key=key, source=self.source)
+        return array
+
+    def _at_ends(self, flags: NDArray[np.bool_]) -> NDArray[np.bool_]:
+        steps = np.zeros(self.num_steps, bool)
+        steps[self.episodes.last_steps] = flags
+        return read_only(steps)  # type: ignore[return-value]
+
+    @cached_property
+    def _is_last(self) -> NDArray[np.bool_]:
+        return self._at_ends(np.ones(self.num_episodes, bool))
+
+    @cached_property
+    def _trainable(self) -> NDArray[np.bool_]:
+        return ~self._at_ends(self.num_transitions < self.lengths)

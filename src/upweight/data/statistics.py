@@ -1,0 +1,88 @@
+r"""What a dataset holds and what a weighting would make of it.
+
+Notation: N episodes with returns :math:`G_i`, :math:`T_i` trainable transitions, episode weights :math:`w_i` that
+sum to 1. A step of episode i is drawn with probability :math:`w_{i,t} = w_i / \sum_j T_j w_j`.
+"""
+
+import math
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from upweight.errors import WeightingError
+
+
+def positive_sided_variance(values: ArrayLike) -> float:
+    r""":math:`V_+[X] = E[(X - E[X])_+^2]`; of returns, this is the paper's RPSV.
+
+    It measures how far the better episodes stand above the average: what there is to gain by weighting.
+    """
+    array = np.asarray(values, np.float64)
+    return float(np.mean(np.maximum(array - array.mean(), 0.0) ** 2))
+
+
+def effective_episodes(weights: ArrayLike) -> float:
+    r"""Effective sample size in episodes, :math:`(\sum_i w_i)^2 / \sum_i w_i^2`, between 1 and N."""
+    w = np.asarray(weights, np.float64)
+    w = w / w.max()
+    return float(w.sum() ** 2 / (w**2).sum())
+
+
+def effective_steps(weights: ArrayLike, num_transitions: ArrayLike) -> float:
+    r"""Effective sample size in steps, :math:`(\sum_i T_i w_i)^2 / \sum_i T_i w_i^2`."""
+    w = np.asarray(weights, np.float64)
+    w = w / w.max()
+    t = np.asarray(num_transitions, np.float64)
+    return float((t * w).sum() ** 2 / (t * w**2).sum())
+
+
+def episode_mass(weights: ArrayLike, num_transitions: ArrayLike) -> NDArray[np.float64]:
+    r"""[N] probability that a drawn step belongs to episode i, :math:`T_i w_i / \sum_j T_j w_j`."""
+    w = np.asarray(weights, np.float64)
+    peak = w.max() if w.size else 0.0
+    mass = np.asarray(num_transitions, np.float64) * (w / peak if peak > 0 else w)
+    total = mass.sum()
+    if not total > 0:
+        raise WeightingError(
+            "the weights put no mass on any trainable step: "
+            "every episode with a positive weight has no transition (see Dataset.num_transitions)"
+        )
+    return mass / total
+
+
+def weighted_return(weights: ArrayLike, returns: ArrayLike) -> float:
+    r"""The paper's :math:`J(\mu_W) = \sum_i w_i G_i`: mean return if episodes were drawn by their weight."""
+    w = np.asarray(weights, np.float64)
+    return float(np.dot(w / w.sum(), np.asarray(returns, np.float64)))
+
+
+def step_weighted_return(weights: ArrayLike, returns: ArrayLike, num_transitions: ArrayLike) -> float:
+    r""":math:`\sum_i T_i w_i G_i / \sum_i T_i w_i`: mean return of the episode a drawn step belongs to."""
+    return float(np.dot(episode_mass(weights, num_transitions), np.asarray(returns, np.float64)))
+
+
+def hoeffding_probability(weights: ArrayLike, *, return_range: float, epsilon: float) -> float:
+    r"""Bound on :math:`P(|\sum_i w_i G_i - J(\mu_W)| \ge \epsilon) \le 2 e^{-2\epsilon^2 / (G_\top^2 \sum_i w_i^2)}`.
+
+    Holds for weights chosen without looking at the returns. RW, AW and Top-x% do look: in a stochastic
+    environment they favour lucky episodes, and the true value may lie outside (the paper says so itself).
+    """
+    if return_range <= 0:
+        return 0.0 if epsilon > 0 else 1.0
+    exponent = -2.0 * epsilon**2 * effective_episodes(weights) / return_range**2
+    return min(1.0, 2.0 * math.exp(exponent))
+
+
+def hoeffding_radius(weights: ArrayLike, *, return_range: float, confidence: float = 0.95) -> float:
+    r"""The :math:`\epsilon` at which :func:`hoeffding_probability` equals ``1 - confidence``."""
+    if not 0 < confidence < 1:
+        raise ValueError(f"expected a confidence between 0 and 1, found {confidence}")
+    return return_range * math.sqrt(math.log(2.0 / (1.0 - confidence)) / (2.0 * effective_episodes(weights)))
+
+
+def mass_per_label(weights: ArrayLike, num_transitions: ArrayLike, labels: NDArray[np.str_]) -> dict[str, float]:
+    """Share of drawn steps that comes from each provenance label."""
+    mass = episode_mass(weights, num_transitions)
+    names, places = np.unique(labels, return_inverse=True)
+    shares = np.bincount(places, weights=mass, minlength=len(names))
+    return {str(name): float(share) for name, share in zip(names, shares, strict=True)}

@@ -1,0 +1,172 @@
+"""``inspect``: a dataset's report, to print or to keep."""
+
+import warnings
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from upweight.data.dataset import Dataset
+from upweight.data.reference_scores import normalize_returns, reference_scores
+from upweight.data.statistics import positive_sided_variance
+from upweight.errors import UpweightWarning, WeightingError
+from upweight.inspection.effect import Effect, describe_weighting, measure_effect
+from upweight.inspection.suggestion import Suggestion, suggest
+from upweight.inspection.text import render
+from upweight.weightings.advantage_weighting import AdvantageWeighting
+from upweight.weightings.half import Half
+from upweight.weightings.return_weighting import ReturnWeighting
+from upweight.weightings.top_fraction import TopFraction
+from upweight.weightings.uniform import Uniform
+from upweight.weightings.weighting import Weighting, resolve_weights
+
+QUANTILES = (0.0, 0.05, 0.25, 0.5, 0.75, 0.95, 1.0)
+
+
+@dataclass(frozen=True)
+class ReturnSummary:
+    """The returns of the complete episodes."""
+
+    mean: float
+    std: float
+    quantiles: dict[str, float]  # of QUANTILES, by their name
+    rpsv: float
+
+
+@dataclass(frozen=True)
+class Inspection:
+    """What :func:`inspect` found. ``print`` it, or take :meth:`to_dict`."""
+
+    source: str
+    num_episodes: int
+    num_steps: int
+    num_transitions: int
+    num_incomplete: int
+    num_without_transitions: int
+    num_terminated: int
+    num_truncated: int
+    lengths: dict[str, float]  # min, mean, max
+    observation_shape: tuple[int, ...]
+    action_shape: tuple[int, ...]
+    discrete_actions: bool
+    episodes_per_label: dict[str, int] | None
+    returns: ReturnSummary
+    env: str | None
+    normalized_returns: ReturnSummary | None  # on the random (0) to expert (1) scale of ``env``
+    confidence: float
+    effects: tuple[Effect, ...]
+    suggestion: Suggestion
+    notes: tuple[str, ...]
+    metadata: Mapping[str, Any]
+
+    def to_dict(self) -> dict[str, Any]:
+        """Everything, JSON-able."""
+        plain = {name: getattr(self, name) for name in self.__dataclass_fields__}
+        return {
+            **plain,
+            "observation_shape": list(self.observation_shape),
+            "action_shape": list(self.action_shape),
+            "returns": asdict(self.returns),
+            "normalized_returns": None if self.normalized_returns is None else asdict(self.normalized_returns),
+            "effects": [effect.to_dict() for effect in self.effects],
+            "suggestion": self.suggestion.to_dict(),
+            "notes": list(self.notes),
+            "metadata": dict(self.metadata),
+        }
+
+    def __str__(self) -> str:
+        return render(self.to_dict(), str(self.suggestion))
+
+
+def inspect(
+    dataset: Dataset,
+    *,
+    weightings: Sequence[Weighting | NDArray[np.float64]] | None = None,
+    env: str | None = None,
+    confidence: float = 0.95,
+) -> Inspection:
+    """Measure a dataset and what weightings would make of it; reads rewards, flags and first observations only.
+
+    ``weightings``: those to compare with uniform sampling, by default the paper's. ``env`` names the task whose
+    reference scores normalise the returns.
+    """
+    scores = None if env is None else reference_scores(env)
+    returns = dataset.returns[dataset.complete]
+    if len(returns) == 0:
+        raise WeightingError(f"{dataset.source}: expected at least one complete episode, found none")
+    if np.prod(dataset.observation_shape, dtype=object) <= _MAX_CHECKED_FEATURES:
+        dataset.initial_observations  # noqa: B018  (a NaN there is worth knowing, whatever is compared)
+    effects, notes = _effects(dataset, weightings, confidence)
+    labels = None
+    if dataset.labels is not None:
+        names, counts = np.unique(dataset.labels, return_counts=True)
+        labels = {str(name): int(count) for name, count in zip(names, counts, strict=True)}
+    lengths = dataset.lengths
+    return Inspection(
+        source=dataset.source,
+        num_episodes=dataset.num_episodes,
+        num_steps=dataset.num_steps,
+        num_transitions=int(dataset.num_transitions.sum()),
+        num_incomplete=int((~dataset.complete).sum()),
+        num_without_transitions=int((dataset.num_transitions == 0).sum()),
+        num_terminated=int(dataset.episodes.terminated.sum()),
+        num_truncated=int(dataset.episodes.truncated.sum()),
+        lengths={"min": int(lengths.min()), "mean": float(lengths.mean()), "max": int(lengths.max())},
+        observation_shape=dataset.observation_shape,
+        action_shape=dataset.action_shape,
+        discrete_actions=dataset.discrete_actions,
+        episodes_per_label=labels,
+        returns=_summarise(returns),
+        env=env,
+        normalized_returns=None if scores is None else _summarise(normalize_returns(returns, scores)),
+        confidence=confidence,
+        effects=effects,
+        suggestion=suggest(dataset, env=env),
+        notes=notes,
+        metadata=dataset.metadata,
+    )
+
+
+_MAX_CHECKED_FEATURES = 4096  # first observations larger than this (images) are not read to be checked
+
+
+def _summarise(returns: NDArray[np.float64]) -> ReturnSummary:
+    values = np.quantile(returns, QUANTILES)
+    names = ("min", "5%", "25%", "50%", "75%", "95%", "max")
+    return ReturnSummary(
+        mean=float(returns.mean()),
+        std=float(returns.std()),
+        quantiles={name: float(value) for name, value in zip(names, values, strict=True)},
+        rpsv=positive_sided_variance(returns),
+    )
+
+
+def _effects(
+    dataset: Dataset, weightings: Sequence[Weighting | NDArray[np.float64]] | None, confidence: float
+) -> tuple[tuple[Effect, ...], tuple[str, ...]]:
+    """The effect of uniform sampling and of each weighting; their warnings become notes."""
+    if weightings is None:
+        chosen: list[Weighting | NDArray[np.float64]] = [
+            TopFraction(0.1),
+            ReturnWeighting(0.1),
+            AdvantageWeighting(0.1),
+        ]
+        if dataset.labels is not None and len(np.unique(dataset.labels)) == 2:
+            chosen.insert(1, Half())
+    else:
+        chosen = [weighting for weighting in weightings if weighting != Uniform()]
+    effects, notes = [], []
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always", UpweightWarning)
+        for weighting in [Uniform(), *chosen]:
+            name = describe_weighting(weighting.to_dict()) if isinstance(weighting, Weighting) else "given weights"
+            effects.append(measure_effect(name, resolve_weights(weighting, dataset), dataset, confidence=confidence))
+    for warning in caught:
+        if issubclass(warning.category, UpweightWarning):
+            notes.append(str(warning.message))
+        else:
+            warnings.warn_explicit(warning.message, warning.category, warning.filename, warning.lineno)
+    # Which weighting met the incomplete episodes does not matter here: they are counted above.
+    return tuple(effects), tuple(dict.fromkeys(note for note in notes if "are incomplete" not in note))

@@ -1,0 +1,116 @@
+"""A report as plain text tables."""
+
+from collections.abc import Sequence
+from typing import Any
+
+
+def render(report: dict[str, Any], suggestion: str) -> str:
+    """The report of :meth:`Inspection.to_dict` for a terminal."""
+    sections = [
+        f"Dataset {report['source']}",
+        _table(_facts(report)),
+        _returns(report),
+        _effects(report),
+        *([f"Note: {note}" for note in report["notes"]]),
+        suggestion,
+    ]
+    return "\n\n".join(sections)
+
+
+def number(value: float) -> str:
+    """Four significant digits, thousands grouped, no exponent for everyday sizes."""
+    if value == 0 or 1e-3 <= abs(value) < 1e4:
+        return f"{value:.4g}"
+    return f"{value:,.0f}" if 1e4 <= abs(value) < 1e12 else f"{value:.3e}"
+
+
+def _facts(report: dict[str, Any]) -> list[list[str]]:
+    lengths = report["lengths"]
+    kind = "discrete" if report["discrete_actions"] else "continuous"
+    rows = [
+        [
+            "episodes",
+            f"{report['num_episodes']:,} ({report['num_terminated']:,} terminated, "
+            f"{report['num_truncated']:,} truncated)",
+        ],
+        ["steps", f"{report['num_steps']:,} ({report['num_transitions']:,} trainable)"],
+        ["episode length", f"{lengths['min']:,} to {lengths['max']:,}, mean {number(lengths['mean'])}"],
+        ["observations", f"{_shape(report['observation_shape'])}"],
+        ["actions", f"{_shape(report['action_shape'])}, {kind}"],
+    ]
+    if report["num_incomplete"]:
+        rows.append(["incomplete", f"{report['num_incomplete']:,} episodes cut short; their returns are not used"])
+    if report["num_without_transitions"]:
+        rows.append(["not trainable", f"{report['num_without_transitions']:,} episodes without a transition"])
+    if report["episodes_per_label"]:
+        rows.append(["labels", ", ".join(f"{name} {count:,}" for name, count in report["episodes_per_label"].items())])
+    for part, counts in report["metadata"].get("mix", {}).items():
+        if isinstance(counts, dict):
+            rows.append(
+                [
+                    f"{part} part",
+                    f"{counts['episodes']:,} episodes, {counts['distinct_episodes']:,} distinct, "
+                    f"{counts['steps']:,} steps",
+                ]
+            )
+    return rows
+
+
+def _returns(report: dict[str, Any]) -> str:
+    kinds = [("return", report["returns"])]
+    if report["normalized_returns"] is not None:
+        kinds.append((f"normalised ({report['env']})", report["normalized_returns"]))
+    header = ["", "mean", "std", *kinds[0][1]["quantiles"], "RPSV"]
+    rows = [
+        [
+            name,
+            number(part["mean"]),
+            number(part["std"]),
+            *map(number, part["quantiles"].values()),
+            number(part["rpsv"]),
+        ]
+        for name, part in kinds
+    ]
+    return _table(rows, header=header)
+
+
+def _effects(report: dict[str, Any]) -> str:
+    labels = list(report["episodes_per_label"] or {})
+    header = ["weighting", "J(mu_W)", "±", "per step", "eff. episodes", "eff. steps", *(f"% {name}" for name in labels)]
+    rows = []
+    for effect in report["effects"]:
+        shares = [f"{100 * effect['mass_per_label'][name]:.1f}" for name in labels]
+        values = (
+            "weighted_return",
+            "hoeffding_radius",
+            "step_weighted_return",
+            "effective_episodes",
+            "effective_steps",
+        )
+        rows.append([effect["name"], *(number(effect[key]) for key in values), *shares])
+    legend = (
+        f"J(mu_W): mean return of episodes drawn by weight, ± {report['confidence']:.0%} Hoeffding bound, which\n"
+        "does not cover luck: weights that follow returns favour lucky episodes. per step: mean return of the\n"
+        "episode a drawn step is from. eff.: effective sample size."
+    )
+    return f"{_table(rows, header=header)}\n{legend}"
+
+
+def _shape(shape: Sequence[int]) -> str:
+    return " x ".join(str(size) for size in shape) if shape else "one number"
+
+
+def _table(rows: list[list[str]], *, header: list[str] | None = None) -> str:
+    """Columns aligned: the first to the left, with a header the others to the right."""
+    lines = ([header] if header else []) + rows
+    widths = [max(len(line[place]) for line in lines) for place in range(len(lines[0]))]
+    align = str.rjust if header else str.ljust
+    text = [
+        "  ".join(
+            [line[0].ljust(widths[0]), *(align(cell, width) for cell, width in zip(line[1:], widths[1:], strict=True))]
+        ).rstrip()
+        for line in lines
+    ]
+    if header:
+        text.insert(1, "-" * (sum(widths) + 2 * (len(widths) - 1)))
+    return "\n".join(text)

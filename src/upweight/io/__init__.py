@@ -1,0 +1,1 @@
+"""Reading and writing datasets: one format per file, recognised by content."""

@@ -1,0 +1,98 @@
+"""Columns of Parquet files: read by name, a row group at a time, turned into plain arrays."""
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from upweight.data.columns import Array, Column, Index
+from upweight.data.progress import track
+from upweight.errors import DatasetError
+from upweight.io.format import reading, require
+
+
+def parquet_module() -> Any:
+    return require("pyarrow.parquet", extra="parquet", purpose="Parquet files")
+
+
+def to_numpy(values: Any, *, key: str, path: Path) -> NDArray[Any]:
+    """A numeric Arrow array as NumPy [M], a list array as [M, K]; nulls and ragged lists are refused."""
+    pa = require("pyarrow", extra="parquet", purpose="Parquet files")
+    if isinstance(values, pa.ChunkedArray):
+        values = values.combine_chunks()
+        if isinstance(values, pa.ChunkedArray):  # no chunk at all
+            values = pa.concat_arrays(values.chunks) if values.num_chunks else pa.array([], values.type)
+    if values.null_count:
+        raise DatasetError(f"{path}: key {key!r}: expected a value in every row, found {values.null_count} empty ones")
+    kind = values.type
+    if pa.types.is_fixed_size_list(kind) or pa.types.is_list(kind) or pa.types.is_large_list(kind):
+        inner = to_numpy(values.flatten(), key=key, path=path)
+        rows = len(values)
+        if rows == 0 or len(inner) % rows or (not pa.types.is_fixed_size_list(kind) and _is_ragged(values, pa)):
+            raise DatasetError(f"{path}: key {key!r}: expected vectors of one length in every row")
+        return inner.reshape(rows, len(inner) // rows, *inner.shape[1:])
+    if not (pa.types.is_boolean(kind) or pa.types.is_integer(kind) or pa.types.is_floating(kind)):
+        raise DatasetError(f"{path}: key {key!r}: expected numbers or vectors of numbers, found {kind}")
+    return np.asarray(values.to_numpy(zero_copy_only=False))
+
+
+def _is_ragged(values: Any, pa: Any) -> bool:
+    import pyarrow.compute as compute
+
+    sizes = compute.list_value_length(values)
+    return bool(pa.compute.min_max(sizes)["min"].as_py() != pa.compute.min_max(sizes)["max"].as_py())
+
+
+def read_column(paths: Sequence[Path], name: str) -> NDArray[Any]:
+    """One column of all files, joined."""
+    pq = parquet_module()
+    parts = []
+    for path in track(paths, total=len(paths), description=f"reading {name}"):
+        with reading(path, f"key {name!r}"):
+            parts.append(to_numpy(pq.read_table(path, columns=[name]).column(name), key=name, path=path))
+    if len({part.shape[1:] for part in parts}) > 1:
+        raise DatasetError(f"{paths[0].parent}: key {name!r}: expected vectors of one length in all files")
+    return np.concatenate(parts) if len(parts) > 1 else parts[0]
+
+
+class ParquetColumn(Column):
+    """One column of one or more files; ``row_shape`` folds stored vectors back into images or matrices."""
+
+    def __init__(
+        self, paths: Sequence[Path], name: str, num_rows: Sequence[int], *, row_shape: tuple[int, ...] | None = None
+    ) -> None:
+        pq = parquet_module()
+        with reading(paths[0], f"key {name!r}"):
+            first = next(pq.ParquetFile(paths[0]).iter_batches(batch_size=1, columns=[name]))
+            sample = to_numpy(first.column(0), key=name, path=paths[0])
+        if row_shape is not None and np.prod(row_shape, dtype=object) != np.prod(sample.shape[1:], dtype=object):
+            raise DatasetError(
+                f"{paths[0]}: key {name!r}: rows of {sample.shape[1:]} numbers "
+                f"do not fold into the recorded shape {row_shape}"
+            )
+        super().__init__((sum(num_rows), *(sample.shape[1:] if row_shape is None else row_shape)), sample.dtype)
+        self._paths, self._name, self._num_rows = paths, name, num_rows
+
+    def _read(self) -> Array:
+        return read_column(self._paths, self._name).reshape(self.shape)
+
+    def _read_rows(self, index: Index) -> Array:
+        pq = parquet_module()
+        out = np.empty((len(index), *self.shape[1:]), self.dtype)
+        first = 0
+        for path, rows in zip(self._paths, self._num_rows, strict=True):
+            with reading(path, f"key {self._name!r}"):
+                file = pq.ParquetFile(path)
+                if file.metadata.num_rows != rows:
+                    raise DatasetError(f"{path}: changed since the dataset was opened")
+                for group in range(file.num_row_groups):
+                    count = file.metadata.row_group(group).num_rows
+                    mine = np.flatnonzero((index >= first) & (index < first + count))
+                    if len(mine):
+                        table = file.read_row_group(group, columns=[self._name])
+                        block = to_numpy(table.column(0), key=self._name, path=path)
+                        out[mine] = block.reshape(count, *self.shape[1:])[index[mine] - first]
+                    first += count
+        return out

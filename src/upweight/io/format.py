@@ -1,0 +1,71 @@
+"""What every file format is, and the guard all readers work under.
+
+To add one, write a file in this folder with a module-level ``FORMAT = Format(...)``. ``load``, ``save``, the command
+line and the contract tests pick it up. Third-party packages are imported inside functions, through :func:`require`.
+"""
+
+import importlib
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from upweight.data.dataset import Dataset
+from upweight.errors import DatasetError, MissingExtraError, UpweightError
+
+# A reader refuses an array that claims to be larger than this unless the file stores a fair share of it: deflate cannot
+# do better than 1032 to 1, so a bigger claim is a damaged or hostile file.
+_CLAIM_FLOOR_BYTES = 256 << 20
+_CLAIM_RATIO = 5000
+
+
+@dataclass(frozen=True)
+class Format:
+    """A file format: how to know it, read it and write it."""
+
+    name: str
+    description: str
+    suffixes: tuple[str, ...]  # that ``save`` maps to this format
+    lossless: bool  # a round trip gives back every bit of the dataset
+    recognises: Callable[[Path], bool]  # by content; must not raise on damaged files
+    read: Callable[..., Dataset]  # read(path, **options)
+    write: Callable[[Dataset, Path], list[str]]  # write to a path that does not exist yet; returns what was lost
+
+
+def require(package: str, *, extra: str, purpose: str) -> Any:
+    """Import an optional package, or say which extra brings it."""
+    try:
+        return importlib.import_module(package)
+    except ImportError:
+        raise MissingExtraError(purpose, package.split(".")[0], extra) from None
+
+
+@contextmanager
+def reading(path: Path, what: str) -> Iterator[None]:
+    """Turn whatever a library throws at a bad file into one :class:`DatasetError` that names the file."""
+    try:
+        yield
+    except UpweightError:
+        raise
+    except MemoryError:
+        raise DatasetError(f"{path}: {what} does not fit into memory") from None
+    except Exception as error:
+        text = " ".join(str(error).split())[:200] or type(error).__name__
+        raise DatasetError(f"{path}: cannot read {what}: the file is damaged or not what it seems ({text})") from error
+
+
+def check_claim(nbytes: int, stored: int, *, key: str, path: Path) -> None:
+    """Refuse an array whose claimed size is out of proportion to what the file stores of it."""
+    if nbytes > max(_CLAIM_FLOOR_BYTES, _CLAIM_RATIO * stored):
+        raise DatasetError(
+            f"{path}: key {key!r}: claims {nbytes:,} bytes but the file stores only {stored:,}; refusing to load it"
+        )
+
+
+def starts_with(path: Path, signature: bytes) -> bool:
+    """Whether the file (not a directory) begins with ``signature``."""
+    if not path.is_file():
+        return False
+    with path.open("rb") as file:
+        return file.read(len(signature)) == signature

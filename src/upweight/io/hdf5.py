@@ -1,0 +1,177 @@
+"""HDF5 files behind columns: opened for each read, never kept open, never trusted."""
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from upweight.data.columns import Array, Column, Index
+from upweight.data.progress import track
+from upweight.errors import DatasetError
+from upweight.io.format import check_claim, reading, require, starts_with
+
+SIGNATURE = b"\x89HDF\r\n\x1a\n"
+_BLOCK_BYTES = 32 << 20
+_MIN_BLOCK_ROWS = 1024
+
+
+def is_hdf5(path: Path) -> bool:
+    """Whether the file begins like HDF5."""
+    return starts_with(path, SIGNATURE)
+
+
+@contextmanager
+def open_hdf5(path: Path, mode: str = "r") -> Iterator[Any]:
+    """An open ``h5py.File``; errors inside the block come out as :class:`DatasetError`."""
+    h5py = require("h5py", extra="hdf5", purpose="HDF5 files")
+    with reading(path, "the HDF5 data"), h5py.File(path, mode) as file:
+        yield file
+
+
+def root_keys(path: Path) -> set[str]:
+    """Names at the top of the file; empty if it cannot be opened."""
+    try:
+        with open_hdf5(path) as file:
+            return set(file)
+    except DatasetError as error:
+        if isinstance(error, ImportError):
+            raise
+        return set()
+
+
+def dataset_at(file: Any, key: str, path: Path) -> Any:
+    """The HDF5 dataset ``key``, checked to be plain numbers stored in this very file."""
+    h5py = require("h5py", extra="hdf5", purpose="HDF5 files")
+    if key not in file:
+        raise DatasetError(f"{path}: missing key {key!r}; the file has {', '.join(sorted(file)) or 'none'}")
+    link = file.get(key, getlink=True)
+    node = None if isinstance(link, h5py.ExternalLink) else file[key]
+    if not isinstance(node, h5py.Dataset) or node.is_virtual or node.external:
+        raise DatasetError(f"{path}: key {key!r}: expected an array stored in this file, found something else")
+    if node.shape is None:
+        raise DatasetError(f"{path}: key {key!r}: expected an array, found an empty entry")
+    check_claim(node.size * node.dtype.itemsize, node.id.get_storage_size(), key=key, path=path)
+    return node
+
+
+def read_array(file: Any, key: str, path: Path) -> NDArray[Any]:
+    """A small array at once."""
+    with reading(path, f"key {key!r}"):
+        return np.asarray(dataset_at(file, key, path)[()])
+
+
+class HDF5Column(Column):
+    """One array of the file with a row per step."""
+
+    def __init__(self, file: Any, key: str, path: Path) -> None:
+        node = dataset_at(file, key, path)
+        super().__init__(node.shape, node.dtype)
+        self._path, self._key = path, key
+
+    def _read(self) -> Array:
+        with open_hdf5(self._path) as file, reading(self._path, f"key {self._key!r}"):
+            node = self._same_dataset(file)
+            out = np.empty(self.shape, self.dtype)
+            if out.nbytes <= _BLOCK_BYTES:
+                node.read_direct(out)
+                return out
+            rows = max(1, _BLOCK_BYTES // max(1, out[:1].nbytes))
+            firsts = range(0, len(out), rows)
+            for first in track(firsts, total=len(firsts), description=f"reading {self._key}"):
+                out[first : first + rows] = node[first : first + rows]
+            return out
+
+    def _read_rows(self, index: Index) -> Array:
+        with open_hdf5(self._path) as file, reading(self._path, f"key {self._key!r}"):
+            node = self._same_dataset(file)
+            offset = node.id.get_offset()
+            if offset is not None:  # contiguous: the rows lie in the file as they are
+                return np.array(np.memmap(self._path, self.dtype, "r", offset, self.shape)[index])
+            return _rows_by_chunk(node, index, self._key)
+
+    def _same_dataset(self, file: Any) -> Any:
+        node = dataset_at(file, self._key, self._path)
+        if node.shape != self.shape or node.dtype != self.dtype:
+            raise DatasetError(f"{self._path}: key {self._key!r} changed since the file was opened")
+        return node
+
+
+def _rows_by_chunk(node: Any, index: Index, key: str) -> Array:
+    """Rows of a chunked (compressed) array, each chunk unpacked once and only if a row of it is asked for."""
+    chunk_rows = node.chunks[0] if node.chunks else 1
+    block = chunk_rows * max(1, -(-_MIN_BLOCK_ROWS // chunk_rows))
+    order = np.argsort(index, kind="stable")
+    ordered = index[order]
+    _, firsts = np.unique(ordered // block, return_index=True)
+    lasts = np.append(firsts[1:], len(ordered))
+    out = np.empty((len(index), *node.shape[1:]), node.dtype)
+    spans = list(zip(firsts.tolist(), lasts.tolist(), strict=True))
+    for first, last in track(spans, total=len(spans), description=f"reading some {key}"):
+        rows = ordered[first:last]
+        low, high = int(rows[0]), int(rows[-1]) + 1
+        out[order[first:last]] = node[low:high][rows - low]
+    return out
+
+
+class HDF5EpisodesColumn(Column):
+    """One field kept as a separate array per episode; steps ``skip`` to ``skip + T_i`` of each make up the column.
+
+    With several ``leaves`` (a dictionary observation) their numbers are flattened and laid side by side.
+    """
+
+    def __init__(
+        self,
+        file: Any,
+        path: Path,
+        bases: Sequence[str],
+        lengths: NDArray[np.int64],
+        *,
+        leaves: Sequence[str] = ("",),
+        skip: int = 0,
+    ) -> None:
+        first = [dataset_at(file, bases[0] + leaf, path) for leaf in leaves]
+        dtype = np.result_type(*(node.dtype for node in first))
+        if len(leaves) == 1:
+            row: tuple[int, ...] = first[0].shape[1:]
+        else:
+            row = (sum(int(np.prod(node.shape[1:])) for node in first),)
+        super().__init__((int(lengths.sum()), *row), dtype)
+        self._path, self._bases, self._leaves, self._skip = path, bases, leaves, skip
+        self._lengths = lengths
+        self._starts = np.cumsum(lengths) - lengths
+
+    def _read(self) -> Array:
+        out = np.empty(self.shape, self.dtype)
+        spans = list(zip(self._bases, self._starts.tolist(), self._lengths.tolist(), strict=True))
+        with open_hdf5(self._path) as file:
+            for base, start, length in track(spans, total=len(spans), description="reading episodes"):
+                out[start : start + length] = self._episode(file, base, slice(self._skip, self._skip + length), length)
+        return out
+
+    def _read_rows(self, index: Index) -> Array:
+        out = np.empty((len(index), *self.shape[1:]), self.dtype)
+        episodes = np.searchsorted(self._starts, index, side="right") - 1
+        with open_hdf5(self._path) as file:
+            for place, (step, episode) in enumerate(zip(index.tolist(), episodes.tolist(), strict=True)):
+                row = step - int(self._starts[episode]) + self._skip
+                out[place] = self._episode(file, self._bases[episode], slice(row, row + 1), 1)[0]
+        return out
+
+    def _episode(self, file: Any, base: str, rows: slice, expected: int) -> Array:
+        parts = []
+        for leaf in self._leaves:
+            with reading(self._path, f"key {base + leaf!r}"):
+                part = np.asarray(dataset_at(file, base + leaf, self._path)[rows])
+            if len(self._leaves) > 1:
+                part = part.reshape(len(part), -1)
+            parts.append(part)
+        joined = parts[0] if len(parts) == 1 else np.concatenate(parts, axis=1)
+        if joined.shape != (expected, *self.shape[1:]):
+            raise DatasetError(
+                f"{self._path}: key {base!r}: expected rows of shape {self.shape[1:]} for every step, "
+                f"found {joined.shape}"
+            )
+        return joined

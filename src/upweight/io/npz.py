@@ -1,0 +1,108 @@
+"""Our own npz: every field of a dataset as a plain array, bit for bit. NumPy alone reads it.
+
+Keys: ``upweight_format`` (version), ``observations``, ``actions``, ``rewards`` and ``next_observations`` [M, ...] (the
+last two if there are any), per episode ``lengths``, ``terminated``, ``truncated``, ``complete``, ``final_known`` and
+(if any) ``labels`` [N], and ``metadata`` (JSON). Not compressed, so that a few rows can be read without the rest.
+"""
+
+import json
+from pathlib import Path
+
+import numpy as np
+
+from upweight.data.columns import ArrayColumn
+from upweight.data.dataset import Dataset
+from upweight.data.segment import Episodes
+from upweight.data.validate import as_flags, as_rewards, as_vector
+from upweight.errors import DatasetError
+from upweight.io.format import Format
+from upweight.io.npz_members import NpzColumn, member_names, read_member
+
+VERSION = 1
+_MARK = "upweight_format"
+
+
+def read(path: Path) -> Dataset:
+    """Everything per episode and the rewards at once; observations and actions when they are looked at."""
+    source = str(path)
+    version = read_member(path, _MARK)
+    if version.shape != () or version.dtype.kind not in "iu" or int(version) != VERSION:
+        raise DatasetError(f"{path}: expected format version {VERSION}, found {version!r}; upgrade upweight to read it")
+    names = member_names(path)
+    lengths = as_vector(read_member(path, "lengths"), key="lengths", source=source)
+    if lengths.dtype.kind not in "iu" or lengths.size == 0 or lengths.min() < 1 or lengths.max() > 1 << 48:
+        raise DatasetError(f"{path}: key 'lengths': expected whole numbers of at least 1, one per episode")
+    flags = {
+        key: as_flags(read_member(path, key), key=key, num_steps=len(lengths), source=source)
+        for key in ("terminated", "truncated", "complete", "final_known")
+    }
+    ended = flags["terminated"] | flags["truncated"]
+    if (flags["terminated"] & flags["truncated"]).any() or (flags["complete"] & ~ended).any():
+        raise DatasetError(f"{path}: the episode flags contradict each other (terminated and truncated, or neither)")
+    episodes = Episodes(lengths.astype(np.int64), **flags)
+    has_next = "next_observations" in names
+    if not has_next and flags["final_known"].any():
+        raise DatasetError(f"{path}: missing key 'next_observations', although 'final_known' says that some are known")
+    rewards = None
+    if "rewards" in names:
+        values = read_member(path, "rewards")
+        rewards = ArrayColumn(as_rewards(values, key="rewards", num_steps=episodes.num_steps, source=source))
+    return Dataset.assemble(
+        episodes=episodes,
+        observations=NpzColumn(path, "observations"),
+        actions=NpzColumn(path, "actions"),
+        rewards=rewards,
+        next_observations=NpzColumn(path, "next_observations") if has_next else None,
+        labels=read_member(path, "labels") if "labels" in names else None,
+        metadata=_metadata(path),
+        source=source,
+    )
+
+
+def write(dataset: Dataset, path: Path) -> list[str]:
+    """Nothing is lost."""
+    episodes = dataset.episodes
+    arrays = {
+        _MARK: np.array(VERSION),
+        "observations": dataset.observations,
+        "actions": dataset.actions,
+        "lengths": episodes.lengths,
+        "terminated": episodes.terminated,
+        "truncated": episodes.truncated,
+        "complete": episodes.complete,
+        "final_known": episodes.final_known,
+        "metadata": np.array(json.dumps(dict(dataset.metadata))),
+    }
+    if dataset.has_rewards:
+        arrays["rewards"] = dataset.rewards
+    if dataset._next_observations is not None:
+        arrays["next_observations"] = dataset.next_observations
+    if dataset.labels is not None:
+        arrays["labels"] = dataset.labels
+    with path.open("wb") as file:
+        np.savez(file, **arrays)  # type: ignore[arg-type]
+    return []
+
+
+def _metadata(path: Path) -> dict[str, object]:
+    text = read_member(path, "metadata")
+    if text.shape != () or text.dtype.kind != "U":
+        raise DatasetError(f"{path}: key 'metadata': expected JSON text, found {text.dtype} {text.shape}")
+    try:
+        metadata = json.loads(str(text))
+    except (ValueError, RecursionError) as error:
+        raise DatasetError(f"{path}: key 'metadata': not JSON ({error})") from None
+    if not isinstance(metadata, dict):
+        raise DatasetError(f"{path}: key 'metadata': expected a JSON object, found {type(metadata).__name__}")
+    return metadata
+
+
+FORMAT = Format(
+    name="npz",
+    description="upweight's own npz",
+    suffixes=(".npz",),
+    lossless=True,
+    recognises=lambda path: _MARK in member_names(path),
+    read=read,
+    write=write,
+)

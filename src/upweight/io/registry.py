@@ -1,0 +1,127 @@
+"""``load`` and ``save``: find the format, then let it work."""
+
+import difflib
+import importlib
+import os
+import pkgutil
+import warnings
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+import upweight.io as folder
+from upweight.data.dataset import Dataset
+from upweight.errors import DataLossWarning, DatasetError
+from upweight.io.atomic import atomic_target
+from upweight.io.format import Format, reading
+
+MINARI_PREFIX = "minari:"
+
+
+@cache
+def formats() -> dict[str, Format]:
+    """All formats by name."""
+    found = {}
+    for module in pkgutil.iter_modules(folder.__path__):
+        format_ = getattr(importlib.import_module(f"{folder.__name__}.{module.name}"), "FORMAT", None)
+        if format_ is not None:
+            found[format_.name] = format_
+    return found
+
+
+def load(
+    name: str | os.PathLike[str], *, format: str | None = None, horizon: int | None = None, **options: Any
+) -> Dataset:
+    """Read a dataset: an existing file or folder, or ``minari:<id>`` for one in the local Minari folder.
+
+    The format is recognised by content; ``format`` overrides that. ``horizon`` is the environment's time limit in
+    steps: truncated episodes shorter than it were cut by the collector and are marked incomplete (replay-buffer
+    datasets flag such cuts as time-outs). Further ``options`` go to the format's reader.
+    """
+    path = _locate(os.fspath(name))
+    chosen = _named_format(format) if format is not None else _recognise(path)
+    with reading(path, f"it as {chosen.name}"):
+        try:
+            dataset = chosen.read(path, **options)
+        except TypeError as error:
+            if options and "unexpected keyword argument" in str(error):
+                raise DatasetError(f"{path}: the {chosen.name} reader has no such option ({error})") from None
+            raise
+    if horizon is None:
+        return dataset
+    if horizon < 1:
+        raise DatasetError(f"expected a horizon of at least one step, found {horizon}")
+    return dataset.mark_incomplete(np.flatnonzero(dataset.episodes.truncated & (dataset.lengths < horizon)))
+
+
+def save(dataset: Dataset, path: str | os.PathLike[str], *, format: str | None = None) -> list[str]:
+    """Write a dataset, completely or not at all; the format follows the suffix unless named.
+
+    Returns what the format could not express, and warns about it.
+    """
+    target = Path(path)
+    chosen = _named_format(format) if format is not None else _format_for_suffix(target)
+    with atomic_target(target) as workplace:
+        lost = chosen.write(dataset, workplace)
+    if lost:
+        warnings.warn(f"{target}: {chosen.name} does not keep {'; '.join(lost)}", DataLossWarning, stacklevel=2)
+    return lost
+
+
+def _locate(name: str) -> Path:
+    try:
+        path = Path(name)
+        if path.exists():
+            return path
+        if name.startswith(MINARI_PREFIX):
+            return _locate_minari(name.removeprefix(MINARI_PREFIX))
+        siblings = [entry.name for entry in path.parent.iterdir()] if path.parent.is_dir() else []
+    except (OSError, ValueError) as error:  # a name no file system takes
+        raise DatasetError(f"{name!r}: not a usable path ({error})") from None
+    near = difflib.get_close_matches(path.name, siblings, n=1)
+    hint = f"; did you mean {path.parent / near[0]}?" if near else "; give an existing file or folder, or minari:<id>"
+    raise DatasetError(f"{name}: no such file or folder{hint}")
+
+
+def _locate_minari(dataset_id: str) -> Path:
+    root = Path(os.environ.get("MINARI_DATASETS_PATH") or Path.home() / ".minari" / "datasets")
+    path = root / dataset_id
+    if not path.is_dir():
+        raise DatasetError(
+            f"minari:{dataset_id}: not found in {root}; fetch it first with  minari download {dataset_id}  "
+            "(MINARI_DATASETS_PATH names the folder)"
+        )
+    return path
+
+
+def _recognise(path: Path) -> Format:
+    if path.is_file() and path.stat().st_size == 0:
+        raise DatasetError(f"{path}: the file is empty")
+    with reading(path, "the file"):
+        for format_ in formats().values():
+            if format_.recognises(path):
+                return format_
+    what = "folder" if path.is_dir() else "file"
+    known = ", ".join(f"{format_.name} ({format_.description})" for format_ in formats().values())
+    raise DatasetError(f"{path}: not a {what} in a known format; known are {known}")
+
+
+def _named_format(name: str) -> Format:
+    if name not in formats():
+        near = difflib.get_close_matches(name, formats(), n=1)
+        hint = f"did you mean {near[0]!r}?" if near else f"known: {', '.join(formats())}"
+        raise DatasetError(f"unknown format {name!r}; {hint}")
+    return formats()[name]
+
+
+def _format_for_suffix(path: Path) -> Format:
+    for format_ in formats().values():
+        if path.suffix.lower() in format_.suffixes:
+            return format_
+    suffixes = ", ".join(suffix for format_ in formats().values() for suffix in format_.suffixes)
+    raise DatasetError(
+        f"{path}: cannot tell the format from the suffix {path.suffix!r}; use one of {suffixes}, "
+        f"or name the format: {', '.join(formats())}"
+    )

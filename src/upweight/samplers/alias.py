@@ -1,0 +1,50 @@
+r"""Alias tables: draw from K outcomes with any probabilities in constant time (Walker 1977, Vose 1991).
+
+Each of K equal cells is shared by at most two outcomes: its owner below a threshold, its alias above. The
+table is built without a Python loop. Scale the probabilities to mean 1 and call outcomes below 1 light, the
+others heavy. Laying the deficits of the light ones and the surpluses of the heavy ones end to end, each light
+cell is filled by the heavy outcome whose stretch its deficit starts in; what is left of a heavy outcome after
+its last light cell stays in its own cell, and the next heavy outcome fills that one up.
+"""
+
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+
+class AliasTable(NamedTuple):
+    """Cell k belongs to outcome k below ``threshold[k]`` and to ``alias[k]`` above."""
+
+    threshold: NDArray[np.float64]  # [K] in [0, 1]
+    alias: NDArray[np.int64]  # [K]
+
+
+def build_alias_table(probabilities: NDArray[np.float64]) -> AliasTable:
+    """The table for ``probabilities`` [K], which sum to 1. Outcomes of probability 0 are never drawn."""
+    count = len(probabilities)
+    scaled = probabilities * count
+    threshold = np.minimum(scaled, 1.0)
+    alias = np.arange(count)
+    is_light = scaled < 1.0
+    light, heavy = np.flatnonzero(is_light), np.flatnonzero(~is_light)
+    if len(light) == 0 or len(heavy) == 0:  # all equal, up to rounding
+        return AliasTable(np.ones(count), alias)
+    deficits = np.concatenate([[0.0], np.cumsum(1.0 - scaled[light])])  # before each light cell, and in all
+    surpluses = np.cumsum(scaled[heavy] - 1.0)  # up to and with each heavy outcome
+    # Light cell: the first heavy outcome whose surplus reaches beyond where the deficit starts.
+    donor = np.searchsorted(surpluses, deficits[:-1], side="right")
+    alias[light] = heavy[np.minimum(donor, len(heavy) - 1)]
+    # Heavy cell: what is left of it after the light cell in which its surplus ran out.
+    exhausted = np.minimum(np.searchsorted(deficits, surpluses, side="left"), len(light))
+    threshold[heavy] = np.clip(1.0 + surpluses - deficits[exhausted], 0.0, 1.0)
+    threshold[heavy[-1]] = 1.0
+    alias[heavy[:-1]] = heavy[1:]
+    return AliasTable(threshold, alias)
+
+
+def table_probabilities(table: AliasTable) -> NDArray[np.float64]:
+    """[K] the probabilities the table really draws with."""
+    count = len(table.threshold)
+    owned = table.threshold / count
+    return owned + np.bincount(table.alias, weights=(1.0 - table.threshold) / count, minlength=count)

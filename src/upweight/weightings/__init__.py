@@ -1,0 +1,1 @@
+"""Episode weights: one strategy per file, found by being there."""

@@ -1,0 +1,71 @@
+r"""AW: weights grow with how much better an episode did than its start let expect.
+
+:math:`A_i = G_i - \hat V(s_{i,0})`, then :math:`w_i \propto \exp(\hat A_i/\alpha)` with :math:`\hat A` the min-max of
+the *advantages*.
+"""
+
+import warnings
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any, ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from upweight.data.baseline import LinearBaseline
+from upweight.data.dataset import Dataset
+from upweight.errors import UpweightWarning, WeightingError
+from upweight.weightings.boltzmann import boltzmann, check_temperature
+from upweight.weightings.weighting import Weighting
+
+Baseline = Callable[[NDArray[Any], NDArray[np.float64]], NDArray[np.float64]]
+
+# A range of advantages this small, relative to the returns, is rounding noise of the fit.
+_NOISE = 1e-9
+
+
+@dataclass(frozen=True)
+class AdvantageWeighting(Weighting):
+    """Softmax of the min-max scaled advantages; fair to episodes that started in a hard place.
+
+    ``baseline(initial_observations [K, ...], returns [K]) -> values [K]`` estimates V(s0); least squares unless given.
+    """
+
+    temperature: float = 0.1
+    baseline: Baseline = field(default_factory=LinearBaseline, metadata={"json": False})
+    name: ClassVar[str] = "aw"
+
+    def __post_init__(self) -> None:
+        check_temperature(self.temperature)
+
+    def to_dict(self) -> dict[str, Any]:
+        if self.baseline != LinearBaseline():
+            raise WeightingError("an advantage weighting with a baseline of your own cannot be written as JSON")
+        return super().to_dict()
+
+    def advantages(self, dataset: Dataset, eligible: NDArray[np.int64]) -> NDArray[np.float64]:
+        r"""[K] :math:`G_i - \hat V(s_{i,0})`."""
+        returns = dataset.returns[eligible]
+        if isinstance(self.baseline, LinearBaseline) and len(eligible) < self.baseline.needs(dataset.observation_shape):
+            values = self.baseline.constant(dataset.observation_shape, returns)  # the observations stay unread
+        else:
+            values = np.asarray(self.baseline(dataset.initial_observations[eligible], returns), np.float64)
+        if values.shape != returns.shape or not np.isfinite(values).all():
+            raise WeightingError(
+                f"the baseline must return {len(returns)} finite values (one per episode), "
+                f"found shape {values.shape}" + ("" if values.shape != returns.shape else " with NaN or infinity")
+            )
+        return returns - values
+
+    def weigh(self, dataset: Dataset, eligible: NDArray[np.int64]) -> NDArray[np.float64]:
+        returns = dataset.returns[eligible]
+        advantages = self.advantages(dataset, eligible)
+        negligible = _NOISE * float(np.ptp(returns))
+        if 0 < np.ptp(advantages) <= negligible:
+            warnings.warn(
+                f"{dataset.source}: the initial state explains the return of every episode exactly, so no episode "
+                "has an advantage over another; advantage-weighting equals uniform weighting",
+                UpweightWarning,
+                stacklevel=3,
+            )
+        return boltzmann(advantages, self.temperature, negligible=negligible)

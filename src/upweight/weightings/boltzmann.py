@@ -1,0 +1,32 @@
+r"""The softmax both RW and AW end with: min-max, divide by the temperature, exponentiate."""
+
+import math
+
+import numpy as np
+from numpy.typing import NDArray
+
+from upweight.errors import WeightingError
+
+
+def check_temperature(temperature: float) -> None:
+    """Refuse a temperature the softmax has no meaning for."""
+    valid = isinstance(temperature, int | float) and not isinstance(temperature, bool)
+    if not valid or not 0 < temperature < math.inf:
+        raise WeightingError(
+            f"expected a temperature above 0 (towards 0 only the best episode counts, "
+            f"large values mean uniform; the paper uses 0.1), found {temperature!r}"
+        )
+
+
+def boltzmann(values: NDArray[np.float64], temperature: float, *, negligible: float = 0.0) -> NDArray[np.float64]:
+    r"""[N] :math:`\exp((\hat x_i - 1)/\alpha)` with :math:`\hat x = (x - \min x)/(\max x - \min x)`.
+
+    The best value gets 1, so nothing overflows however small the temperature :math:`\alpha`. Values whose range
+    is not above ``negligible`` are taken as equal, which means uniform weights.
+    """
+    scale = max(float(np.abs(values).max()), np.finfo(np.float64).tiny)
+    scaled = values / scale  # so that the range cannot overflow
+    low, high = scaled.min(), scaled.max()
+    if high - low <= negligible / scale:
+        return np.ones(len(values))
+    return np.exp(((scaled - low) / (high - low) - 1.0) / temperature)

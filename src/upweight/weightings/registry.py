@@ -1,0 +1,43 @@
+"""Find the weightings in this folder by name."""
+
+import difflib
+import importlib
+import pkgutil
+from collections.abc import Mapping
+from dataclasses import fields
+from functools import cache
+from typing import Any
+
+import upweight.weightings as folder
+from upweight.errors import WeightingError
+from upweight.weightings.weighting import Weighting
+
+
+@cache
+def weighting_classes() -> dict[str, type[Weighting]]:
+    """All weightings by short name ("uniform", "rw", ...)."""
+    for module in pkgutil.iter_modules(folder.__path__):
+        importlib.import_module(f"{folder.__name__}.{module.name}")
+    return {kind.name: kind for kind in sorted(Weighting.__subclasses__(), key=lambda kind: kind.name)}
+
+
+def make_weighting(name: str, **settings: Any) -> Weighting:
+    """A weighting by its short name, e.g. ``make_weighting("rw", temperature=0.1)``."""
+    classes = weighting_classes()
+    if name not in classes:
+        near = difflib.get_close_matches(name, classes, n=1)
+        hint = f"did you mean {near[0]!r}?" if near else f"known: {', '.join(classes)}"
+        raise WeightingError(f"unknown weighting {name!r}; {hint}")
+    known = [field.name for field in fields(classes[name])]
+    unknown = set(settings) - set(known)
+    if unknown:
+        raise WeightingError(
+            f"weighting {name!r} has no setting {sorted(unknown)[0]!r}; it has {', '.join(known) or 'none'}"
+        )
+    return classes[name](**settings)
+
+
+def weighting_from_dict(description: Mapping[str, Any]) -> Weighting:
+    """The weighting that :meth:`Weighting.to_dict` described."""
+    settings = dict(description)
+    return make_weighting(settings.pop("name"), **settings)

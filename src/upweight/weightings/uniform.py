@@ -1,0 +1,21 @@
+r"""Every step equally often: :math:`w_i = 1/N`."""
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from upweight.data.dataset import Dataset
+from upweight.weightings.weighting import Weighting
+
+
+@dataclass(frozen=True)
+class Uniform(Weighting):
+    """What offline RL does by default."""
+
+    name: ClassVar[str] = "uniform"
+    uses_returns: ClassVar[bool] = False
+
+    def weigh(self, dataset: Dataset, eligible: NDArray[np.int64]) -> NDArray[np.float64]:
+        return np.ones(len(eligible))

@@ -1,0 +1,90 @@
+"""What every weighting is: a frozen dataclass that maps a dataset to episode weights.
+
+To add one, write a file in this folder with a subclass of :class:`Weighting` that has a ``name`` and a
+``weigh`` method. The command line, the docs and the contract tests pick it up.
+"""
+
+import warnings
+from abc import ABC, abstractmethod
+from collections.abc import Callable
+from dataclasses import dataclass, fields
+from typing import Any, ClassVar
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from upweight.data.dataset import Dataset
+from upweight.errors import UpweightWarning, WeightingError
+
+
+@dataclass(frozen=True)
+class Weighting(ABC):
+    """``weighting(dataset) -> w`` float64 [N], non-negative, summing to 1; deterministic, no I/O of its own."""
+
+    name: ClassVar[str]  # the registry's short name
+    uses_returns: ClassVar[bool] = True  # incomplete episodes then get weight 0
+    permutation_equivariant: ClassVar[bool] = True  # reordering the episodes reorders the weights
+    affine_invariant: ClassVar[bool] = True  # a * G + b (a > 0) gives the same weights
+    uniform_when_constant: ClassVar[bool] = True  # equal returns give equal weights
+
+    @abstractmethod
+    def weigh(self, dataset: Dataset, eligible: NDArray[np.int64]) -> NDArray[np.float64]:
+        """Non-negative weights [K], up to a factor, of the K episodes at ``eligible``."""
+
+    def __call__(self, dataset: Dataset) -> NDArray[np.float64]:
+        """Episode weights [N]."""
+        eligible = self._eligible(dataset)
+        weights = np.zeros(dataset.num_episodes)
+        raw = np.asarray(self.weigh(dataset, eligible), np.float64)
+        weights[eligible] = raw / raw.sum()
+        return weights
+
+    def to_dict(self) -> dict[str, Any]:
+        """Name and settings, JSON-able; :func:`upweight.weighting_from_dict` is the way back."""
+        settings = {field.name: getattr(self, field.name) for field in fields(self) if field.metadata.get("json", True)}
+        return {"name": self.name, **settings}
+
+    def _eligible(self, dataset: Dataset) -> NDArray[np.int64]:
+        """Episodes that may get weight: those with a transition and, if returns are used, complete ones."""
+        trainable = dataset.num_transitions > 0
+        if not trainable.any():
+            raise WeightingError(f"{dataset.source}: expected at least one episode with a transition, found none")
+        if not self.uses_returns:
+            return np.flatnonzero(trainable)
+        if not dataset.complete.any():
+            raise WeightingError(
+                f"{dataset.source}: expected at least one complete episode to weight by returns, "
+                f"but all {dataset.num_episodes} were cut short"
+            )
+        cut = int((~dataset.complete).sum())
+        if cut:
+            warnings.warn(
+                f"{dataset.source}: {cut} of {dataset.num_episodes} episodes are incomplete; their return means "
+                f"nothing, so {type(self).__name__} gives them weight 0",
+                UpweightWarning,
+                stacklevel=3,
+            )
+        eligible = np.flatnonzero(trainable & dataset.complete)
+        if len(eligible) == 0:
+            raise WeightingError(f"{dataset.source}: no complete episode has a transition to learn from")
+        return eligible
+
+
+def resolve_weights(
+    weighting: "Callable[[Dataset], NDArray[np.float64]] | ArrayLike", dataset: Dataset
+) -> NDArray[np.float64]:
+    """Episode weights [N] from a weighting or from an array of them (scaled to sum to 1)."""
+    given = weighting(dataset) if callable(weighting) else weighting
+    try:
+        weights = np.asarray(given, np.float64)
+    except (TypeError, ValueError):
+        raise WeightingError(f"expected a weighting or an array of weights, found {type(given).__name__}") from None
+    if weights.shape != (dataset.num_episodes,):
+        raise WeightingError(
+            f"expected {dataset.num_episodes} weights (one per episode of {dataset.source}), "
+            f"found shape {weights.shape}"
+        )
+    if not np.isfinite(weights).all() or (weights < 0).any() or not weights.any():
+        raise WeightingError("expected finite, non-negative weights with at least one above zero")
+    weights = weights / weights.max()  # first, so that the sum cannot overflow
+    return weights / weights.sum()
