@@ -3,7 +3,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 
-.PHONY: demo test check benchmarks clean
+.PHONY: demo test check lint benchmarks clean
 
 demo: .venv/demo.done ## build a small mixed dataset in a real simulator, inspect it, print the table
 	$(BIN)/python examples/mixed_pendulum.py --output demo
@@ -11,11 +11,13 @@ demo: .venv/demo.done ## build a small mixed dataset in a real simulator, inspec
 test: .venv/dev.done ## the whole suite
 	$(BIN)/python -m pytest
 
-check: .venv/dev.done ## lint, format, types and the fast tests
+check: lint ## lint, types and the fast tests
+	$(BIN)/python -m pytest -m "not slow"
+
+lint: .venv/dev.done
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
-	$(BIN)/python -m pytest -m "not slow"
 
 benchmarks: .venv/dev.done ## re-measure; results go to benchmarks/results
 	$(BIN)/python benchmarks/sampling.py

@@ -180,7 +180,8 @@ class Dataset:
         r"""[N] raw, undiscounted return :math:`G_i = \sum_t r_{i,t}` over all logged steps."""
         if self._returns is not None:
             return read_only(self._returns)  # type: ignore[return-value]
-        totals = np.add.reduceat(self.rewards, self.starts, dtype=np.float64)
+        with np.errstate(over="ignore"):  # reported below
+            totals = np.add.reduceat(self.rewards, self.starts, dtype=np.float64)
         if not np.isfinite(totals).all():
             raise DatasetError(f"{self.source}: key 'rewards': the sum over an episode overflows; rescale the rewards")
         return read_only(totals)  # type: ignore[return-value]

@@ -5,7 +5,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from upweight.errors import DatasetError
+from upweight.errors import DatasetError, WeightingError
 
 NUMERIC_KINDS = "biuf"
 _FINITE_BLOCK_BYTES = 1 << 24
@@ -80,3 +80,16 @@ def check_finite(array: NDArray[Any], *, key: str, source: str) -> None:
             f"{source}: key {key!r}: expected finite numbers, found NaN or infinity in row {row} "
             f"({int(bad.sum())} such rows nearby); repair or drop the episode"
         )
+
+
+def as_weights(values: Any, *, count: int, what: str) -> NDArray[np.float64]:
+    """``values`` as float64 [count]: finite, non-negative, at least one above zero. ``what`` has a weight each."""
+    try:
+        weights = np.asarray(values, np.float64)
+    except (TypeError, ValueError):
+        raise WeightingError(f"expected an array of {count} weights, found {type(values).__name__}") from None
+    if weights.shape != (count,):
+        raise WeightingError(f"expected {count} weights (one per {what}), found shape {weights.shape}")
+    if not np.isfinite(weights).all() or (weights < 0).any() or not weights.any():
+        raise WeightingError("expected finite, non-negative weights with at least one above zero")
+    return weights

@@ -1,7 +1,5 @@
 """The draw both samplers share: an outcome from an alias table, and a whole number below its size."""
 
-from typing import Any
-
 import numpy as np
 from numpy.typing import NDArray
 
@@ -37,8 +35,3 @@ class TwoLevelDraw:
         steps = within.astype(np.int64)  # below size: u < 1 and the product rounds down (53 bits are plenty)
         steps += self._first.take(row)
         return steps
-
-
-def state_arrays(**arrays: NDArray[Any]) -> dict[str, NDArray[Any]]:
-    """A sampler's state as plain arrays, safe to write to npz or safetensors."""
-    return {name: np.array(array) for name, array in arrays.items()}

@@ -6,19 +6,23 @@ would divide by its length.) :math:`T_i` counts the trainable steps.
 """
 
 from collections.abc import Callable, Mapping
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from upweight.data.dataset import Dataset
 from upweight.data.statistics import episode_mass
+from upweight.data.validate import as_weights
 from upweight.errors import WeightingError
-from upweight.samplers.draw import TwoLevelDraw, state_arrays
+from upweight.samplers.draw import TwoLevelDraw
+from upweight.samplers.sampler import Sampler
 
 
-class EpisodeSampler:
+class EpisodeSampler(Sampler):
     """Step indices of a dataset, drawn with episode weights; O(1) per draw and O(N) memory."""
+
+    unit: ClassVar[str] = "episode"
 
     def __init__(self, dataset: Dataset, weights: "ArrayLike | Callable[[Dataset], NDArray[np.float64]]") -> None:
         values = weights(dataset) if callable(weights) else weights
@@ -55,25 +59,18 @@ class EpisodeSampler:
 
     def state_dict(self) -> dict[str, NDArray[Any]]:
         """Everything the sampler is made of, as arrays. The generator is the caller's."""
-        return state_arrays(
-            starts=self._starts, sizes=self._sizes, weights=self._weights, num_steps=np.array(self._num_steps)
-        )
+        return {
+            "starts": self._starts.copy(),
+            "sizes": self._sizes.copy(),
+            "weights": self._weights.copy(),
+            "num_steps": np.array(self._num_steps),
+        }
 
     def _setup(self, starts: NDArray[np.int64], sizes: NDArray[np.int64], weights: ArrayLike, num_steps: int) -> None:
         self._starts, self._sizes, self._num_steps = starts, sizes, num_steps
-        self._weights = check_weights(weights, count=len(sizes), what="episode")
+        self._weights = as_weights(weights, count=len(sizes), what="episode")
         self._mass = episode_mass(self._weights, sizes)
         self._draw = TwoLevelDraw(self._mass, starts, sizes)
-
-
-def check_weights(weights: ArrayLike, *, count: int, what: str) -> NDArray[np.float64]:
-    """``weights`` as float64 [count], finite and non-negative with something above zero."""
-    array = np.asarray(weights, np.float64)
-    if array.shape != (count,):
-        raise WeightingError(f"expected {count} weights (one per {what}), found shape {array.shape}")
-    if not np.isfinite(array).all() or (array < 0).any() or not array.any():
-        raise WeightingError("expected finite, non-negative weights with at least one above zero")
-    return array
 
 
 def _whole_numbers(values: ArrayLike) -> NDArray[np.int64]:

@@ -1,25 +1,28 @@
 r"""One-level sampling with a weight of its own for every step, :math:`P(m) = w_m / \sum_n w_n`."""
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from upweight.data.dataset import Dataset
+from upweight.data.validate import as_weights
 from upweight.errors import WeightingError
-from upweight.samplers.draw import TwoLevelDraw, state_arrays
-from upweight.samplers.episode import check_weights
+from upweight.samplers.draw import TwoLevelDraw
+from upweight.samplers.sampler import Sampler
 
 
-class StepSampler:
+class StepSampler(Sampler):
     """Step indices drawn by per-step weights [M]; O(1) per draw and O(M) memory.
 
     With a dataset, steps that cannot be learned from get weight 0.
     """
 
+    unit: ClassVar[str] = "step"
+
     def __init__(self, dataset: Dataset, weights: ArrayLike) -> None:
-        values = check_weights(weights, count=dataset.num_steps, what="step").copy()
+        values = as_weights(weights, count=dataset.num_steps, what="step").copy()
         lost = dataset.episodes.last_steps[dataset.num_transitions < dataset.lengths]
         values[lost] = 0.0
         self._setup(values)
@@ -28,7 +31,7 @@ class StepSampler:
     def from_weights(cls, weights: ArrayLike) -> "StepSampler":
         """For logs kept elsewhere: every step with a weight above zero can be drawn."""
         sampler = cls.__new__(cls)
-        sampler._setup(check_weights(weights, count=np.size(weights), what="step"))
+        sampler._setup(as_weights(weights, count=np.size(weights), what="step"))
         return sampler
 
     @classmethod
@@ -46,7 +49,7 @@ class StepSampler:
 
     def state_dict(self) -> dict[str, NDArray[Any]]:
         """Everything the sampler is made of, as arrays. The generator is the caller's."""
-        return state_arrays(probabilities=self._probabilities)
+        return {"probabilities": self._probabilities.copy()}
 
     def _setup(self, weights: NDArray[np.float64]) -> None:
         if not weights.any():

@@ -25,7 +25,6 @@ class Half(Weighting):
     threshold: float | None = None  # returns above it are the good half
     high: str | None = None  # the good label, where there are more than two
     name: ClassVar[str] = "half"
-    uses_returns: ClassVar[bool] = False  # by labels; a threshold looks at them, see _eligible
     affine_invariant: ClassVar[bool] = False
     uniform_when_constant: ClassVar[bool] = False
 
@@ -33,9 +32,9 @@ class Half(Weighting):
         if self.threshold is not None and self.high is not None:
             raise WeightingError("Half splits by a return threshold or by labels: give threshold or high, not both")
 
-    def _eligible(self, dataset: Dataset) -> NDArray[np.int64]:
-        eligible = super()._eligible(dataset)
-        return eligible if self.threshold is None else eligible[dataset.complete[eligible]]
+    @property
+    def uses_returns(self) -> bool:
+        return self.threshold is not None
 
     def weigh(self, dataset: Dataset, eligible: NDArray[np.int64]) -> NDArray[np.float64]:
         is_high = self._high_part(dataset)[eligible]

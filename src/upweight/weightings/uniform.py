@@ -15,7 +15,10 @@ class Uniform(Weighting):
     """What offline RL does by default."""
 
     name: ClassVar[str] = "uniform"
-    uses_returns: ClassVar[bool] = False
+
+    @property
+    def uses_returns(self) -> bool:
+        return False
 
     def weigh(self, dataset: Dataset, eligible: NDArray[np.int64]) -> NDArray[np.float64]:
         return np.ones(len(eligible))

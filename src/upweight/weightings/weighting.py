@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from upweight.data.dataset import Dataset
+from upweight.data.validate import as_weights
 from upweight.errors import UpweightWarning, WeightingError
 
 
@@ -22,10 +23,14 @@ class Weighting(ABC):
     """``weighting(dataset) -> w`` float64 [N], non-negative, summing to 1; deterministic, no I/O of its own."""
 
     name: ClassVar[str]  # the registry's short name
-    uses_returns: ClassVar[bool] = True  # incomplete episodes then get weight 0
     permutation_equivariant: ClassVar[bool] = True  # reordering the episodes reorders the weights
     affine_invariant: ClassVar[bool] = True  # a * G + b (a > 0) gives the same weights
     uniform_when_constant: ClassVar[bool] = True  # equal returns give equal weights
+
+    @property
+    def uses_returns(self) -> bool:
+        """Whether weights depend on returns; incomplete episodes then get weight 0."""
+        return True
 
     @abstractmethod
     def weigh(self, dataset: Dataset, eligible: NDArray[np.int64]) -> NDArray[np.float64]:
@@ -75,16 +80,6 @@ def resolve_weights(
 ) -> NDArray[np.float64]:
     """Episode weights [N] from a weighting or from an array of them (scaled to sum to 1)."""
     given = weighting(dataset) if callable(weighting) else weighting
-    try:
-        weights = np.asarray(given, np.float64)
-    except (TypeError, ValueError):
-        raise WeightingError(f"expected a weighting or an array of weights, found {type(given).__name__}") from None
-    if weights.shape != (dataset.num_episodes,):
-        raise WeightingError(
-            f"expected {dataset.num_episodes} weights (one per episode of {dataset.source}), "
-            f"found shape {weights.shape}"
-        )
-    if not np.isfinite(weights).all() or (weights < 0).any() or not weights.any():
-        raise WeightingError("expected finite, non-negative weights with at least one above zero")
+    weights = as_weights(given, count=dataset.num_episodes, what=f"episode of {dataset.source}")
     weights = weights / weights.max()  # first, so that the sum cannot overflow
     return weights / weights.sum()

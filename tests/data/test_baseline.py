@@ -1,0 +1,42 @@
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from sklearn.linear_model import LinearRegression
+
+import upweight as uw
+
+
+@given(st.integers(0, 10_000), st.integers(1, 6), st.integers(10, 60))
+def test_agrees_with_scikit_learn(seed: int, features: int, episodes: int) -> None:
+    rng = np.random.default_rng(seed)
+    states = rng.normal(size=(episodes, features))
+    returns = states @ rng.normal(size=features) + rng.normal(size=episodes) + 100
+    theirs = LinearRegression().fit(states, returns).predict(states)
+    np.testing.assert_allclose(uw.LinearBaseline()(states, returns), theirs, rtol=1e-9, atol=1e-9)
+
+
+def test_collinear_and_constant_features_get_the_minimum_norm_solution() -> None:
+    rng = np.random.default_rng(0)
+    column = rng.normal(size=(30, 1))
+    states = np.hstack([column, 2 * column, np.full((30, 1), 7.0)])
+    returns = 3 * column[:, 0] + rng.normal(size=30)
+    theirs = LinearRegression().fit(states, returns).predict(states)
+    np.testing.assert_allclose(uw.LinearBaseline()(states, returns), theirs, atol=1e-9)
+
+
+def test_images_are_flattened() -> None:
+    rng = np.random.default_rng(0)
+    states = rng.integers(0, 255, (50, 2, 2), np.uint8)
+    returns = rng.normal(size=50)
+    theirs = LinearRegression().fit(states.reshape(50, 4), returns).predict(states.reshape(50, 4))
+    np.testing.assert_allclose(uw.LinearBaseline()(states, returns), theirs, atol=1e-9)
+
+
+@pytest.mark.parametrize("episodes", [1, 3, 4])
+def test_no_more_episodes_than_coefficients_means_the_mean(episodes: int) -> None:
+    rng = np.random.default_rng(0)
+    returns = rng.normal(size=episodes)
+    with pytest.warns(uw.UpweightWarning, match="too few"):
+        values = uw.LinearBaseline()(rng.normal(size=(episodes, 3)), returns)
+    np.testing.assert_allclose(values, returns.mean())

@@ -1,0 +1,317 @@
+import dataclasses
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+from hypothesis import given
+
+import upweight as uw
+from support.datasets import assert_same, datasets, random_dataset, tiny
+
+
+class TestFromArrays:
+    def test_hand_computed_values(self) -> None:
+        ds = tiny()
+        assert (ds.num_episodes, ds.num_steps) == (3, 8)
+        assert ds.lengths.tolist() == [3, 2, 3]
+        assert ds.starts.tolist() == [0, 3, 5]
+        assert ds.returns.tolist() == [6.0, 9.0, -3.0]
+        assert ds.num_transitions.tolist() == [3, 1, 3]  # the truncated episode loses its last step
+        assert ds.initial_observations.tolist() == [[0, 1], [6, 7], [10, 11]]
+
+    def test_returns_are_summed_in_float64(self) -> None:
+        rewards = np.full(100_000, 0.1, np.float32)
+        terminated = np.zeros(100_000, bool)
+        terminated[-1] = True
+        ds = uw.Dataset.from_arrays(
+            observations=np.zeros((100_000, 1)), actions=np.zeros(100_000), rewards=rewards, terminated=terminated
+        )
+        assert ds.returns[0] == pytest.approx(np.float64(np.float32(0.1)) * 100_000, rel=1e-12)
+
+    def test_odd_but_common_shapes(self) -> None:
+        ds = uw.Dataset.from_arrays(
+            observations=np.zeros((4, 2)),
+            actions=np.zeros(4, np.int64),
+            rewards=np.ones((4, 1)),
+            terminated=np.array([[0.0], [0.0], [0.0], [1.0]]),
+        )
+        assert ds.returns.tolist() == [4.0]
+        assert ds.discrete_actions
+
+    @pytest.mark.parametrize(
+        ("change", "message"),
+        [
+            ({"rewards": np.zeros(7)}, "key 'rewards': expected 8 rows"),
+            ({"rewards": np.full(8, np.nan)}, "key 'rewards': expected finite numbers, found NaN or infinity in row 0"),
+            ({"rewards": np.array([0, 0, 0, np.inf, 0, 0, 0, 0])}, "row 3"),
+            ({"rewards": ["a"] * 8}, "key 'rewards': expected numbers"),
+            ({"observations": np.zeros((7, 2))}, "key 'observations': expected 8 rows"),
+            ({"observations": np.zeros((8, 0))}, "at least one number per step"),
+            ({"observations": np.array(3.0)}, "key 'observations'"),
+            ({"observations": [[1], [1, 2]]}, "rectangular"),
+            ({"actions": np.zeros((9, 1))}, "key 'actions': expected 8 rows"),
+            ({"actions": np.zeros((8, 1), complex)}, "key 'actions': expected numbers"),
+            ({"terminated": np.full(8, 0.5)}, "key 'terminated': expected only 0 and 1"),
+            ({"terminated": np.zeros((2, 4))}, "key 'terminated': expected one number per step"),
+            ({"terminated": np.zeros(8, bool), "truncated": None}, "expected at least one episode end"),
+            ({"next_observations": np.zeros((8, 3))}, "key 'next_observations': expected the shape"),
+            ({"labels": ["a"]}, "expected 3 labels"),
+            ({"complete": [True]}, "key 'complete'"),
+        ],
+    )
+    def test_bad_input_names_the_key(self, change: dict[str, Any], message: str) -> None:
+        good: dict[str, Any] = {
+            "observations": np.zeros((8, 2)),
+            "actions": np.zeros((8, 1)),
+            "rewards": np.zeros(8),
+            "terminated": np.array([0, 0, 1, 0, 0, 0, 0, 1], bool),
+            "truncated": np.array([0, 0, 0, 0, 1, 0, 0, 0], bool),
+        }
+        with pytest.raises(uw.DatasetError, match=message):
+            uw.Dataset.from_arrays(**{**good, **change})
+
+    def test_bad_observations_are_found_where_they_are_used(self) -> None:
+        def build(row: int) -> uw.Dataset:
+            observations = np.zeros((4, 2))
+            observations[row, 1] = np.nan
+            return uw.Dataset.from_arrays(
+                observations=observations, actions=np.zeros(4), rewards=np.zeros(4), terminated=[0, 1, 0, 1]
+            )
+
+        inside = build(1)
+        assert inside.initial_observations.shape == (2, 2)  # not the bad row
+        with pytest.raises(uw.DatasetError, match="key 'observations'.*row 1"):
+            inside.observations  # noqa: B018
+        with pytest.raises(uw.DatasetError, match="key 'observations'"):
+            inside.next_observations  # noqa: B018
+        with pytest.raises(uw.DatasetError, match="key 'observations'"):
+            build(1).check()
+        with pytest.raises(uw.DatasetError, match="first observation of each episode"):
+            build(2).initial_observations  # noqa: B018
+
+    def test_cut_episodes_are_kept_and_marked(self) -> None:
+        ds = uw.Dataset.from_arrays(
+            observations=np.zeros((4, 1)),
+            actions=np.zeros(4),
+            rewards=np.ones(4),
+            terminated=[0, 0, 0, 0],
+            truncated=[0, 1, 0, 1],
+            complete=[True, False],
+        )
+        assert ds.complete.tolist() == [True, False]
+        assert ds.num_episodes == 2
+
+    def test_an_overflowing_return_is_an_error(self) -> None:
+        ds = uw.Dataset.from_arrays(
+            observations=np.zeros((2, 1)), actions=np.zeros(2), rewards=np.full(2, 1e308), terminated=[0, 1]
+        )
+        with pytest.raises(uw.DatasetError, match="overflows"):
+            ds.returns  # noqa: B018
+
+
+class TestFromEpisodes:
+    def test_final_observations_make_truncated_ends_trainable(self) -> None:
+        ds = uw.Dataset.from_episodes(
+            [
+                {
+                    "observations": [[0.0], [1.0], [2.0]],
+                    "actions": [[0.0]] * 2,
+                    "rewards": [1, 1],
+                    "terminated": False,
+                    "truncated": True,
+                    "label": "a",
+                },
+                {
+                    "observations": [[5.0]],
+                    "actions": [[0.0]],
+                    "rewards": [3],
+                    "terminated": False,
+                    "truncated": True,
+                    "label": "b",
+                },
+            ]
+        )
+        assert ds.num_transitions.tolist() == [2, 0]
+        assert ds.next_observations.tolist() == [[1.0], [2.0], [5.0]]
+        assert ds.labels is not None
+        assert ds.labels.tolist() == ["a", "b"]
+
+    def test_flags_may_be_arrays(self) -> None:
+        episode = {"observations": np.zeros((2, 1)), "actions": np.zeros(2), "rewards": [0, 1]}
+        ds = uw.Dataset.from_episodes([{**episode, "terminated": [False, True], "truncated": [False, False]}])
+        assert ds.terminated.tolist() == [False, True]
+        with pytest.raises(uw.DatasetError, match="step 0 of 2 is flagged"):
+            uw.Dataset.from_episodes([{**episode, "terminated": [True, False], "truncated": [False, False]}])
+
+    @pytest.mark.parametrize(
+        ("change", "message"),
+        [
+            ({"rewards": []}, "expected at least one step"),
+            ({"observations": np.zeros((5, 1))}, "episode 0: key 'observations': expected 2 rows"),
+            ({"actions": np.zeros(3)}, "episode 0: key 'actions'"),
+        ],
+    )
+    def test_bad_episodes(self, change: dict[str, Any], message: str) -> None:
+        episode = {"observations": np.zeros((2, 1)), "actions": np.zeros(2), "rewards": [0, 1], "terminated": True}
+        with pytest.raises(uw.DatasetError, match=message):
+            uw.Dataset.from_episodes([{**episode, **change}])
+        del episode["actions"]
+        with pytest.raises(uw.DatasetError, match="missing key 'actions'"):
+            uw.Dataset.from_episodes([episode])
+
+    def test_no_episode_or_unequal_shapes(self) -> None:
+        with pytest.raises(uw.DatasetError, match="at least one episode"):
+            uw.Dataset.from_episodes([])
+        one = {"observations": np.zeros((1, 1)), "actions": [0], "rewards": [0], "terminated": True}
+        with pytest.raises(uw.DatasetError, match="one shape in all episodes"):
+            uw.Dataset.from_episodes([one, {**one, "observations": np.zeros((1, 2))}])
+
+
+class TestFromFrame:
+    def frame(self) -> pd.DataFrame:
+        return pd.DataFrame(
+            {
+                "episode": [4, 4, 9],
+                "observation_x": [1.0, 2.0, 3.0],
+                "observation_y": [4.0, 5.0, 6.0],
+                "action": [0, 1, 0],
+                "reward": [1.0, 2.0, 5.0],
+                "terminated": [False, True, False],
+                "site": ["north", "north", "south"],
+            }
+        )
+
+    def test_columns_by_prefix(self) -> None:
+        ds = uw.Dataset.from_frame(self.frame(), label="site")
+        assert ds.observations.tolist() == [[1, 4], [2, 5], [3, 6]]
+        assert ds.returns.tolist() == [3.0, 5.0]
+        assert ds.discrete_actions
+        assert ds.episodes.truncated.tolist() == [False, True]
+        assert ds.labels is not None
+        assert ds.labels.tolist() == ["north", "south"]
+
+    def test_columns_by_list_and_of_vectors(self) -> None:
+        frame = self.frame().assign(state=[np.zeros(2), np.ones(2), np.zeros(2)])
+        assert uw.Dataset.from_frame(frame, observations=["observation_y"]).observation_shape == (1,)
+        assert uw.Dataset.from_frame(frame, observations="state").observation_shape == (2,)
+
+    def test_a_missing_column_is_named(self) -> None:
+        with pytest.raises(uw.DatasetError, match="missing column 'reward'; the table has episode"):
+            uw.Dataset.from_frame(self.frame().drop(columns="reward"))
+
+
+class TestTransitions:
+    @given(datasets())
+    def test_never_cross_an_episode(self, ds: uw.Dataset) -> None:
+        trainable = np.concatenate([np.arange(s, s + t) for s, t in zip(ds.starts, ds.num_transitions, strict=True)])
+        if len(trainable) == 0:
+            return
+        batch = ds.transitions(trainable)
+        episode_of = np.repeat(np.arange(ds.num_episodes), ds.lengths)
+        np.testing.assert_array_equal(batch.next_observations, ds.next_observations[trainable])
+        np.testing.assert_array_equal(batch.terminated, ds.terminated[trainable])
+        if ds._next_observations is None:
+            for place, step in enumerate(trainable):
+                if not batch.terminated[place]:
+                    assert episode_of[step + 1] == episode_of[step]
+                    np.testing.assert_array_equal(batch.next_observations[place], ds.observations[step + 1])
+
+    @pytest.mark.parametrize("index", [4, -1, 8])
+    def test_refuses_steps_without_a_known_transition(self, index: int) -> None:
+        with pytest.raises(IndexError):
+            tiny().transitions(np.array([0, index]))
+
+    def test_the_explicit_next_observation_is_used_at_a_truncated_end(self) -> None:
+        ds = random_dataset(3, next_known=True)
+        end = int(ds.episodes.last_steps[ds.episodes.truncated][0])
+        np.testing.assert_array_equal(ds.transitions(np.array([end])).next_observations[0], ds.next_observations[end])
+
+
+class TestFrozen:
+    def test_arrays_refuse_writing(self) -> None:
+        ds = random_dataset(labels=True)
+        for name in ("observations", "actions", "rewards", "next_observations", "terminated", "truncated", "returns"):
+            with pytest.raises(ValueError, match="read-only"):
+                getattr(ds, name)[0] = 0
+        assert ds.labels is not None
+        with pytest.raises(ValueError, match="read-only"):
+            ds.labels[0] = "x"
+
+    def test_fields_refuse_assignment(self) -> None:
+        with pytest.raises(dataclasses.FrozenInstanceError):
+            tiny().labels = None  # type: ignore[misc]
+
+    def test_the_users_array_stays_writable(self) -> None:
+        rewards = np.zeros(2)
+        uw.Dataset.from_arrays(observations=np.zeros((2, 1)), actions=np.zeros(2), rewards=rewards, terminated=[0, 1])
+        rewards[0] = 1.0
+
+
+class TestParts:
+    @given(datasets())
+    def test_split_is_a_partition(self, ds: uw.Dataset) -> None:
+        first, second = ds.split(0.7, seed=1)
+        assert first.num_episodes + second.num_episodes == ds.num_episodes
+        returns = np.concatenate([first.returns, second.returns])
+        np.testing.assert_array_equal(np.sort(returns), np.sort(ds.returns))
+        again, _ = ds.split(0.7, seed=1)
+        assert_same(first, again)
+
+    @given(datasets())
+    def test_subset_of_all_and_concat_of_parts_give_the_same_dataset(self, ds: uw.Dataset) -> None:
+        assert_same(ds, ds.subset(np.arange(ds.num_episodes)))
+        cut = ds.num_episodes // 2
+        parts = [ds.subset(np.arange(cut)), ds.subset(np.arange(cut, ds.num_episodes))]
+        assert_same(ds, uw.concat(parts), metadata=False)
+
+    def test_subset_by_mask_order_and_repetition(self) -> None:
+        ds = tiny()
+        assert ds.subset([2, 0, 2]).returns.tolist() == [-3.0, 6.0, -3.0]
+        assert ds.subset(np.array([True, False, True])).returns.tolist() == [6.0, -3.0]
+        assert ds.subset([-1]).returns.tolist() == [-3.0]
+
+    @pytest.mark.parametrize("episodes", [[], [3], [0.5], [[0]], [True]])
+    def test_bad_subsets(self, episodes: Any) -> None:
+        with pytest.raises(uw.DatasetError):
+            tiny().subset(episodes)
+
+    def test_bad_splits(self) -> None:
+        for fraction in (0, 1, 1.5):
+            with pytest.raises(uw.DatasetError, match="fraction"):
+                tiny().split(fraction, seed=0)
+
+    def test_concat_of_known_and_unknown_ends(self) -> None:
+        known, unknown = random_dataset(0, next_known=True), random_dataset(1)
+        both = uw.concat([known, unknown])
+        np.testing.assert_array_equal(
+            both.num_transitions, np.concatenate([known.num_transitions, unknown.num_transitions])
+        )
+        np.testing.assert_array_equal(
+            both.next_observations, np.concatenate([known.next_observations, unknown.next_observations])
+        )
+
+    def test_concat_refuses_what_does_not_fit(self) -> None:
+        with pytest.raises(uw.DatasetError, match="discrete_actions|action_shape"):
+            uw.concat([random_dataset(), random_dataset(discrete=True)])
+        with pytest.raises(uw.DatasetError, match="at least one"):
+            uw.concat([])
+
+    def test_images_are_carried_through_unharmed(self) -> None:
+        ds = random_dataset(observation_shape=(8, 8, 3), observation_dtype=np.uint8)
+        part = uw.concat([ds.subset([1]), ds.subset([0])])
+        assert part.observations.dtype == np.uint8
+        first = slice(ds.starts[1], ds.starts[1] + ds.lengths[1])
+        np.testing.assert_array_equal(part.observations[: ds.lengths[1]], ds.observations[first])
+
+
+def test_without_rewards_only_what_needs_them_fails() -> None:
+    ds = uw.Dataset.from_arrays(observations=np.zeros((2, 1)), actions=np.zeros(2), rewards=None, terminated=[0, 1])
+    assert uw.Uniform()(ds).tolist() == [1.0]
+    for use in (lambda: ds.returns, lambda: uw.ReturnWeighting()(ds), lambda: uw.inspect(ds)):
+        with pytest.raises(uw.DatasetError, match="no rewards"):
+            use()
+
+
+def test_repr_says_what_it_is() -> None:
+    assert repr(tiny()) == "Dataset(3 episodes, 8 steps, observations (2,), continuous actions (1,), from 'dataset')"

@@ -1,0 +1,76 @@
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import upweight as uw
+from support.datasets import assert_same, random_dataset
+
+
+def sources() -> tuple[uw.Dataset, uw.Dataset]:
+    good = random_dataset(1, num_episodes=40, max_length=20, reward_shift=5)
+    return good, random_dataset(2, num_episodes=200, max_length=6)
+
+
+@given(st.floats(0, 1), st.integers(1, 200), st.integers(0, 1000))
+def test_each_part_stops_at_the_first_episode_that_reaches_its_target(fraction: float, steps: int, seed: int) -> None:
+    good, poor = sources()
+    mixed = uw.mix(good, poor, fraction=fraction, num_steps=steps, seed=seed)
+    targets = {"good": round(fraction * steps), "poor": steps - round(fraction * steps)}
+    assert mixed.labels is not None
+    for label, target in targets.items():
+        lengths = mixed.lengths[mixed.labels == label]
+        assert (target == 0) == (len(lengths) == 0)
+        if target:
+            assert lengths.sum() >= target
+            assert lengths[:-1].sum() < target
+
+
+def test_whole_episodes_good_part_first_without_repetition() -> None:
+    good, poor = sources()
+    mixed = uw.mix(good, poor, fraction=0.4, num_steps=300, seed=0)
+    assert mixed.labels is not None
+    switch = int(np.argmax(mixed.labels == "poor"))
+    assert set(mixed.labels[:switch]) == {"good"}
+    assert set(mixed.labels[switch:]) == {"poor"}
+    assert set(mixed.returns[:switch]) <= set(good.returns)
+    counts = mixed.metadata["mix"]["good"]
+    assert counts["distinct_episodes"] == counts["episodes"] == switch
+
+
+def test_same_seed_same_mix() -> None:
+    good, poor = sources()
+    one, two, other = (uw.mix(good, poor, fraction=0.3, num_steps=200, seed=seed) for seed in (7, 7, 8))
+    assert_same(one, two)
+    assert one.returns.tolist() != other.returns.tolist()
+
+
+def test_too_short_a_source_is_an_error_unless_repeats_are_allowed() -> None:
+    good, poor = sources()
+    with pytest.raises(uw.DatasetError, match="expected at least 5000 steps.*replace=True"):
+        uw.mix(good, poor, fraction=0.5, num_steps=10_000, seed=0)
+    mixed = uw.mix(good, poor, fraction=0.5, num_steps=10_000, seed=0, replace=True)
+    counts = mixed.metadata["mix"]["good"]
+    assert counts["distinct_episodes"] <= good.num_episodes < counts["episodes"]
+
+
+def test_incomplete_episodes_are_never_drawn() -> None:
+    good = random_dataset(1, num_episodes=5, fragment=True)
+    mixed = uw.mix(good, sources()[1], fraction=1.0, num_steps=int(good.lengths[:-1].sum()), seed=0)
+    assert mixed.complete.all()
+    assert mixed.num_episodes == 4
+
+
+def test_labels_of_sources_are_kept_and_can_be_given() -> None:
+    good, poor = sources()
+    kept = uw.mix(good.with_labels("expert"), poor, fraction=0.5, num_steps=50, seed=0)
+    given_ = uw.mix(good, poor, fraction=0.5, num_steps=50, seed=0, labels=("e", "r"))
+    assert kept.labels is not None and given_.labels is not None
+    assert set(kept.labels) == {"expert", "poor"}
+    assert set(given_.labels) == {"e", "r"}
+
+
+@pytest.mark.parametrize(("fraction", "steps"), [(-0.1, 10), (1.1, 10), (0.5, 0)])
+def test_bad_settings(fraction: float, steps: int) -> None:
+    with pytest.raises(uw.DatasetError, match="fraction"):
+        uw.mix(*sources(), fraction=fraction, num_steps=steps, seed=0)
