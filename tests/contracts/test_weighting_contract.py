@@ -18,7 +18,9 @@ pytestmark = pytest.mark.filterwarnings("ignore::upweight.errors.UpweightWarning
 
 def those(promise: Callable[[type[Weighting]], bool]) -> pytest.MarkDecorator:
     """The weightings that make a promise."""
-    return pytest.mark.parametrize("kind", filter(promise, weighting_classes().values()), ids=lambda kind: kind.name)
+    return pytest.mark.parametrize(
+        "kind", list(filter(promise, weighting_classes().values())), ids=lambda kind: kind.name
+    )
 
 
 every = those(lambda kind: True)

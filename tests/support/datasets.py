@@ -76,13 +76,16 @@ def random_dataset(
             return rng.normal(size=shape).astype(observation_dtype)
         return rng.integers(0, 255, shape).astype(observation_dtype)
 
+    obs, following = observations(), observations()
+    inside = np.setdiff1d(np.arange(total), ends)
+    following[inside] = obs[inside + 1]  # only what comes after an episode is news
     return uw.Dataset.from_arrays(
-        observations=observations(),
+        observations=obs,
         actions=rng.integers(0, 4, total) if discrete else rng.uniform(-1, 1, (total, 2)).astype(np.float32),
         rewards=(rng.normal(size=total) + reward_shift).astype(np.float32),
         terminated=terminated,
         truncated=truncated,
-        next_observations=observations() if next_known else None,
+        next_observations=following if next_known else None,
         labels=[("good", "poor")[i % 2] for i in range(num_episodes)] if labels else None,
         metadata={"made_by": "test", "seed": seed},
     )

@@ -42,6 +42,8 @@ class Column(ABC):
         """The rows at ``index`` [K] as an array [K, ...]."""
         if self._array is not None:
             return self._array[index]
+        if len(index) == 0:
+            return np.empty((0, *self.shape[1:]), self.dtype)
         return self._read_rows(index)
 
     @abstractmethod

@@ -231,6 +231,14 @@ class Dataset:
         check_finite(rows, key="observations", source=f"{self.source} (first observation of each episode)")
         return read_only(rows)
 
+    @cached_property
+    def next_observations_follow(self) -> bool:
+        """Whether, inside episodes, the next observation of a step is the observation of the next step."""
+        if self._next_observations is None:
+            return True
+        inside = np.flatnonzero(~self._is_last)
+        return bool(np.array_equal(self.next_observations[inside], self.observations[inside + 1]))
+
     @property
     def has_rewards(self) -> bool:
         return self._rewards is not None

@@ -39,8 +39,8 @@ def write(dataset: Dataset, path: Path) -> list[str]:
         lost.append(f"the observation after the last step of {known} truncated episodes")
     if (cut := int((~ends.complete).sum())) > 0:
         lost.append(f"that {cut} episodes are incomplete (d3rlpy will take them as time-limited)")
-    if dataset._next_observations is not None:
-        lost.append("next observations other than the following observation")
+    if not dataset.next_observations_follow:
+        lost.append("next observations that differ from the following observation")
     if not dataset.has_rewards:
         raise DatasetError(f"{dataset.source}: d3rlpy's layout needs rewards, and the dataset has none")
     actions = dataset.actions if dataset.actions.ndim > 1 else dataset.actions[:, None]

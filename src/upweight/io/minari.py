@@ -53,6 +53,8 @@ def write(dataset: Dataset, path: Path) -> list[str]:
         lost.append(f"that the observation after {unknown} terminal steps is unknown (the last one is repeated)")
     if (cut := int((~episodes.complete & (episodes.terminated | episodes.truncated)).sum())) > 0:
         lost.append(f"that {cut} ended episodes were declared incomplete")
+    if not dataset.next_observations_follow:
+        lost.append("next observations that differ from the following observation")
     path.mkdir()
     data = path / "data"
     observation_space, action_space = _spaces(dataset)

@@ -99,7 +99,7 @@ class NpzColumn(Column):
         rows_per_block = max(1, _BLOCK_BYTES // row_bytes)
         with zipfile.ZipFile(self._path) as archive, archive.open(self._info) as stream:
             stream.read(self._header_bytes)
-            firsts = range(0, int(ordered[-1]) + 1 if len(ordered) else 0, rows_per_block)
+            firsts = range(0, int(ordered[-1]) + 1, rows_per_block)
             for first in track(firsts, total=len(firsts), description=f"reading some {self._name}"):
                 rows = min(rows_per_block, len(self) - first)
                 block = np.frombuffer(_exactly(stream, rows * row_bytes), self.dtype).reshape(rows, *self.shape[1:])

@@ -68,6 +68,8 @@ def write(dataset: Dataset, path: Path) -> list[str]:
     dropped = dataset.num_transitions < dataset.lengths
     if dropped.any():
         lost.append(f"the last step of {int(dropped.sum())} episodes, whose next observation is unknown")
+    if not dataset.next_observations_follow:
+        lost.append("next observations that differ from the following observation")
     if dataset.labels is not None:
         lost.append("labels")
     if dataset.metadata:

@@ -1,0 +1,182 @@
+"""What every file format must do; a new one is tested by being in its folder."""
+
+import json
+import warnings
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import upweight as uw
+from support.datasets import assert_same, random_dataset
+from upweight.io.format import Format
+from upweight.io.registry import formats
+
+every = pytest.mark.parametrize("format_", formats().values(), ids=list(formats()))
+lossless = pytest.mark.parametrize("format_", [f for f in formats().values() if f.lossless], ids=lambda f: f.name)
+
+SHAPES: dict[str, dict[str, Any]] = {
+    "vectors": {},
+    "final observations known": {"next_known": True},
+    "double precision": {"observation_dtype": np.float64},
+    "discrete actions": {"discrete": True},
+    "images": {"observation_shape": (8, 6, 3), "observation_dtype": np.uint8, "next_known": True},
+    "labels": {"labels": True},
+    "a trailing fragment": {"fragment": True, "next_known": True},
+}
+every_shape = pytest.mark.parametrize("options", SHAPES.values(), ids=list(SHAPES))
+
+
+def target(format_: Format, folder: Path) -> Path:
+    return folder / f"data{format_.suffixes[0] if format_.suffixes else ''}"
+
+
+def save_quietly(ds: uw.Dataset, path: Path, format_: Format) -> list[str]:
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", uw.DataLossWarning)
+        return uw.save(ds, path, format=format_.name)
+
+
+@lossless
+@every_shape
+def test_a_lossless_format_round_trips_bit_for_bit(format_: Format, options: dict[str, Any], tmp_path: Path) -> None:
+    ds = random_dataset(3, **options)
+    path = target(format_, tmp_path)
+    assert uw.save(ds, path, format=format_.name) == []
+    assert_same(uw.load(path), ds)
+
+
+@lossless
+def test_a_lossless_format_keeps_the_awkward_cases(format_: Format, tmp_path: Path) -> None:
+    mixed = uw.concat([random_dataset(0, next_known=True, labels=True), random_dataset(1, labels=True)])
+    marked = mixed.mark_incomplete([2, 5]).with_metadata(note="ünï", nested={"a": [1, None]})
+    path = target(format_, tmp_path)
+    assert uw.save(marked, path, format=format_.name) == []
+    assert_same(uw.load(path), marked)
+
+
+@every
+@every_shape
+def test_what_is_read_back_is_what_was_kept(format_: Format, options: dict[str, Any], tmp_path: Path) -> None:
+    """Lossy formats may drop steps, labels and flags, but what they return is the dataset's own data."""
+    ds = random_dataset(4, num_episodes=8, **options)
+    path = target(format_, tmp_path)
+    lost = save_quietly(ds, path, format_)
+    back = uw.load(path)
+    if not any("last step" in item for item in lost):
+        np.testing.assert_array_equal(back.lengths, ds.lengths)
+        np.testing.assert_allclose(back.returns, ds.returns, rtol=1e-12)
+        np.testing.assert_array_equal(back.observations, ds.observations)
+        np.testing.assert_array_equal(back.actions.reshape(ds.actions.shape), ds.actions)
+        np.testing.assert_array_equal(back.rewards, ds.rewards)
+    if len(back.lengths) == len(ds.lengths) and not any("terminated" in item for item in lost):
+        np.testing.assert_array_equal(back.episodes.terminated, ds.episodes.terminated)
+    trainable = np.concatenate([np.arange(s, s + t) for s, t in zip(back.starts, back.num_transitions, strict=True)])
+    original = np.concatenate([np.arange(s, s + t) for s, t in zip(ds.starts, ds.num_transitions, strict=True)])
+    if len(trainable) == len(original):
+        ours, theirs = back.transitions(trainable), ds.transitions(original)
+        alive = ~theirs.terminated
+        np.testing.assert_array_equal(ours.observations, theirs.observations)
+        np.testing.assert_array_equal(ours.next_observations[alive], theirs.next_observations[alive])
+
+
+@every
+def test_next_observations_that_do_not_follow_are_kept_or_reported(format_: Format, tmp_path: Path) -> None:
+    ds = random_dataset(4, num_episodes=8)
+    odd = uw.Dataset.from_arrays(
+        observations=ds.observations,
+        actions=ds.actions,
+        rewards=ds.rewards,
+        terminated=ds.terminated,
+        truncated=ds.truncated,
+        next_observations=ds.observations + 1,
+    )
+    path = target(format_, tmp_path)
+    lost = save_quietly(odd, path, format_)
+    if not any("next observations that differ" in item for item in lost):
+        np.testing.assert_array_equal(uw.load(path).next_observations, odd.next_observations)
+
+
+@every
+def test_truncation_never_comes_back_as_termination(format_: Format, tmp_path: Path) -> None:
+    ds = random_dataset(9, num_episodes=10, next_known=True)
+    path = target(format_, tmp_path)
+    save_quietly(ds, path, format_)
+    back = uw.load(path)
+    assert not (back.episodes.terminated & ~ds.episodes.terminated).any()
+    assert not (back.terminated & back.truncated).any()
+
+
+@every
+def test_losses_are_said(format_: Format, tmp_path: Path) -> None:
+    ds = random_dataset(0, labels=True)
+    path = target(format_, tmp_path)
+    if format_.lossless:
+        uw.save(ds, path, format=format_.name)
+        return
+    lost = save_quietly(ds, path, format_)
+    back = uw.load(path)
+    if back.labels is None:
+        assert "labels" in lost
+    if back.num_steps != ds.num_steps:
+        assert any("last step" in item for item in lost)
+    if lost:
+        other = tmp_path / "again"
+        with pytest.warns(uw.DataLossWarning, match="does not keep"):
+            uw.save(ds, other, format=format_.name)
+
+
+@every
+def test_weights_are_computed_without_loading_observations(format_: Format, tmp_path: Path) -> None:
+    ds = random_dataset(1, num_episodes=30, next_known=True, reward_shift=1)
+    path = target(format_, tmp_path)
+    save_quietly(ds, path, format_)
+    back = uw.load(path)
+    uw.ReturnWeighting()(back)
+    uw.AdvantageWeighting()(back)
+    uw.inspect(back)
+    for column in (back._observations, back._actions, back._next_observations):
+        assert column is None or not column.is_loaded
+    np.testing.assert_array_equal(back.initial_observations, ds.initial_observations)
+
+
+@every
+def test_rows_are_the_same_read_alone_or_with_the_rest(format_: Format, tmp_path: Path) -> None:
+    ds = random_dataset(1, num_episodes=30, max_length=40, next_known=True)
+    path = target(format_, tmp_path)
+    save_quietly(ds, path, format_)
+    alone, whole = uw.load(path), uw.load(path)
+    index = np.random.default_rng(0).permutation(whole.num_steps)[:17]
+    np.testing.assert_array_equal(alone._observations.rows(index), whole.observations[index])
+    assert alone._next_observations is None or not alone._next_observations.is_loaded
+    np.testing.assert_array_equal(alone._observations.rows(index[:0]), whole.observations[index[:0]])
+
+
+@every
+def test_a_failed_write_leaves_nothing(format_: Format, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = target(format_, tmp_path)
+
+    def fail(*_: Any, **__: Any) -> Any:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr("os.replace", fail)
+    with pytest.raises(OSError, match="No space"):
+        save_quietly(random_dataset(next_known=True), path, format_)
+    assert list(tmp_path.iterdir()) == []
+
+
+@every
+def test_metadata_is_plain_json(format_: Format, tmp_path: Path) -> None:
+    path = target(format_, tmp_path)
+    save_quietly(random_dataset(next_known=True), path, format_)
+    json.dumps(dict(uw.load(path).metadata), allow_nan=False)
+
+
+@every
+def test_the_format_is_recognised_whatever_the_name(format_: Format, tmp_path: Path) -> None:
+    path = tmp_path / "no-suffix"
+    save_quietly(random_dataset(next_known=True), path, format_)
+    assert uw.load(path).num_episodes == 12
+    with pytest.raises(uw.DatasetError):
+        uw.load(path, format="npz" if format_.name != "npz" else "d4rl")

@@ -1,0 +1,178 @@
+"""Readers under fire: whatever the bytes or the structure, a dataset or a clean DatasetError."""
+
+import shutil
+import tempfile
+import warnings
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import h5py
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import upweight as uw
+from support.datasets import random_dataset
+from upweight.io.registry import formats
+
+EXAMPLES = settings(max_examples=150)
+
+
+def attempt(path: Path) -> None:
+    """Load and use everything; only a DatasetError (or an unusable weighting) may come out."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        try:
+            ds = uw.load(path)
+            ds.check()
+            uw.inspect(ds)
+            uw.EpisodeSampler(ds, uw.Uniform()).sample(np.random.default_rng(0), 8)
+        except (uw.DatasetError, uw.WeightingError):
+            return
+    assert ds.num_steps == len(ds.observations) == len(ds.actions) == len(ds.rewards) == ds.lengths.sum()
+    assert not (ds.terminated & ds.truncated).any()
+
+
+@pytest.fixture(scope="module")
+def originals(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
+    """A small valid dataset in every format."""
+    folder = tmp_path_factory.mktemp("originals")
+    ds = random_dataset(0, num_episodes=4, max_length=4, next_known=True, labels=True)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", uw.DataLossWarning)
+        for name in formats():
+            uw.save(ds, folder / name, format=name)
+    return {name: folder / name for name in formats()}
+
+
+def mutate_bytes(data: bytes, edits: list[tuple[float, int]], cut: float | None) -> bytes:
+    out = bytearray(data)
+    for where, value in edits:
+        out[int(where * (len(out) - 1))] = value
+    return bytes(out if cut is None else out[: int(cut * len(out))])
+
+
+edits = st.lists(st.tuples(st.floats(0, 1), st.integers(0, 255)), min_size=1, max_size=20)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", list(formats()))
+@EXAMPLES
+@given(edits=edits, cut=st.one_of(st.none(), st.floats(0, 1)), which=st.floats(0, 1))
+def test_mutated_bytes(
+    originals: dict[str, Path], name: str, edits: list[tuple[float, int]], cut: float | None, which: float
+) -> None:
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "data"
+        if originals[name].is_dir():
+            shutil.copytree(originals[name], path)
+            files = sorted(file for file in path.rglob("*") if file.is_file())
+            victim = files[int(which * (len(files) - 1))]
+        else:
+            shutil.copy(originals[name], path)
+            victim = path
+        victim.write_bytes(mutate_bytes(victim.read_bytes(), edits, cut))
+        attempt(path)
+
+
+odd_arrays = st.sampled_from(
+    [
+        np.zeros(0),
+        np.zeros((0, 3)),
+        np.zeros((14, 0)),
+        np.float32(3),
+        np.full(14, np.nan),
+        np.full((14, 1), 1e300),
+        np.full(14, -1),
+        np.arange(14),
+        np.zeros((14, 2, 2, 2)),
+        np.array([b"a", b"bc"]),
+        np.zeros(14, complex),
+        np.ones(14, bool),
+        np.ones((14, 1), bool),
+        np.zeros(14, bool),
+        np.zeros(14, np.uint64),
+        np.full(14, 2**63 - 1),
+        np.zeros(3),
+    ]
+)
+
+
+def fuzz_hdf5(path: Path, key_choice: int, array: Any, action: str) -> None:
+    with h5py.File(path, "a") as file:
+        keys: list[str] = []
+        file.visit(keys.append)
+        key = keys[key_choice % len(keys)]
+        attributes = dict(file[key].attrs)
+        del file[key]
+        if action == "replace":
+            file[key] = array
+        elif action == "group":
+            file.create_group(key)
+        if key in file and action != "group":
+            file[key].attrs.update(attributes)
+
+
+def fuzz_npz(path: Path, key_choice: int, array: Any, action: str) -> None:
+    with np.load(path) as members:
+        arrays = dict(members)
+    key = sorted(arrays)[key_choice % len(arrays)]
+    del arrays[key]
+    if action != "remove":
+        arrays[key] = array
+    with path.open("wb") as file:
+        np.savez(file, **arrays)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("name", "fuzz"),
+    [("d4rl", fuzz_hdf5), ("d3rlpy", fuzz_hdf5), ("minari", fuzz_hdf5), ("npz", fuzz_npz), ("ogbench", fuzz_npz)],
+)
+@EXAMPLES
+@given(key=st.integers(0, 1000), array=odd_arrays, action=st.sampled_from(["replace", "remove", "group"]))
+def test_mutated_structures(
+    originals: dict[str, Path], name: str, fuzz: Callable[..., None], key: int, array: Any, action: str
+) -> None:
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "data"
+        if originals[name].is_dir():
+            shutil.copytree(originals[name], path)
+            fuzz(path / "data" / "main_data.hdf5", key, array, action)
+        else:
+            shutil.copy(originals[name], path)
+            fuzz(path, key, array, action)
+        attempt(path)
+
+
+json_values = st.recursive(
+    st.none() | st.booleans() | st.floats() | st.text(max_size=5) | st.integers(-5, 5),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=5), inner, max_size=3),
+    max_leaves=5,
+)
+
+
+@pytest.mark.slow
+@EXAMPLES
+@given(
+    columns=st.dictionaries(
+        st.sampled_from(
+            ["episode_index", "observation", "action", "reward", "terminated", "truncated", "next.done", "label"]
+        ),
+        st.lists(json_values, min_size=3, max_size=3) | st.lists(st.integers(0, 1), min_size=3, max_size=3),
+        min_size=1,
+    )
+)
+def test_any_parquet_table(columns: dict[str, list[Any]]) -> None:
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "a.parquet"
+        try:
+            pq.write_table(pa.table(columns), path)
+        except (pa.ArrowException, OverflowError, TypeError, ValueError):
+            return
+        attempt(path)
