@@ -1,0 +1,108 @@
+"""Parquet of others: shards, LeRobot, plain tables."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+import upweight as uw
+from support.datasets import assert_same, random_dataset
+from upweight.io import parquet
+
+
+def test_a_folder_of_shards_round_trips(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(parquet, "_ROWS_PER_SHARD", 10)
+    ds = random_dataset(0, num_episodes=40, next_known=True, labels=True)
+    uw.save(ds, tmp_path / "shards", format="parquet")
+    files = sorted((tmp_path / "shards").glob("*.parquet"))
+    assert len(files) > 10
+    back = uw.load(tmp_path / "shards")
+    np.testing.assert_array_equal(back.initial_observations, ds.initial_observations)
+    assert not back._observations.is_loaded
+    assert_same(back, ds)
+
+
+def test_shards_are_read_in_natural_order(tmp_path: Path) -> None:
+    for number in (0, 1, 2, 10):
+        table = {"episode_index": [number], "observation": [[float(number)]], "action": [[0.0]], "reward": [1.0]}
+        pq.write_table(pa.table(table), tmp_path / f"part-{number}.parquet")
+    assert uw.load(tmp_path).observations[:, 0].tolist() == [0, 1, 2, 10]
+
+
+def test_a_plain_table_needs_only_what_cannot_be_guessed(tmp_path: Path) -> None:
+    table = {
+        "episode_index": [5, 5, 6],
+        "observation": [[1.0, 2.0]] * 3,
+        "action": [0, 1, 1],
+        "reward": [1.0, 2.0, 3.0],
+    }
+    pq.write_table(pa.table(table), tmp_path / "a.parquet")
+    ds = uw.load(tmp_path / "a.parquet")
+    assert ds.returns.tolist() == [3.0, 3.0]
+    assert ds.discrete_actions
+    assert ds.episodes.truncated.all()
+    assert ds.num_transitions.tolist() == [1, 0]
+
+
+def lerobot(folder: Path, **columns: Any) -> Path:
+    """LeRobot's layout: a file per episode under data/chunk-000, features under meta."""
+    (folder / "meta").mkdir(parents=True)
+    (folder / "meta" / "info.json").write_text(json.dumps({"codebase_version": "v2.1", "fps": 10}))
+    data = folder / "data" / "chunk-000"
+    data.mkdir(parents=True)
+    for episode in range(2):
+        table = {
+            "observation.state": pa.array([[episode, step] for step in range(3)], pa.list_(pa.float32())),
+            "action": pa.array([[0.5]] * 3, pa.list_(pa.float32(), 1)),
+            "episode_index": pa.array([episode] * 3),
+            "frame_index": pa.array(range(3)),
+            "timestamp": pa.array([0.0, 0.1, 0.2]),
+            **{name: pa.array(values[episode]) for name, values in columns.items()},
+        }
+        pq.write_table(pa.table(table), data / f"episode_{episode:06d}.parquet")
+    return folder
+
+
+DONE = {"next.reward": [[0.0, 0.0, 1.0], [0.0, 0.0, 0.0]], "next.done": [[False, False, True]] * 2}
+
+
+def test_lerobot_with_success(tmp_path: Path) -> None:
+    ds = uw.load(lerobot(tmp_path / "d", **DONE, **{"next.success": [[False, False, True], [False, False, False]]}))
+    assert ds.returns.tolist() == [1.0, 0.0]
+    assert ds.episodes.terminated.tolist() == [True, False]
+    assert ds.observation_shape == (2,)
+
+
+def test_lerobot_done_alone_is_an_end_not_a_termination(tmp_path: Path) -> None:
+    folder = lerobot(tmp_path / "d", **DONE)
+    assert not uw.load(folder).terminated.any()
+    assert uw.load(folder, done_is_terminal=True).episodes.terminated.all()
+
+
+def test_lerobot_without_rewards_loads_but_cannot_be_weighted(tmp_path: Path) -> None:
+    ds = uw.load(lerobot(tmp_path / "d"))
+    assert ds.num_episodes == 2
+    with pytest.raises(uw.DatasetError, match="no rewards"):
+        uw.ReturnWeighting()(ds)
+
+
+def test_another_observation_column(tmp_path: Path) -> None:
+    folder = lerobot(tmp_path / "d", **{"observation.environment_state": [[[1.0] * 4] * 3] * 2})
+    assert uw.load(folder, observation_key="observation.environment_state").observation_shape == (4,)
+    with pytest.raises(uw.DatasetError, match="missing key 'nope'"):
+        uw.load(folder, observation_key="nope")
+
+
+def test_a_newer_version_is_refused(tmp_path: Path) -> None:
+    uw.save(random_dataset(), tmp_path / "a.parquet")
+    table = pq.read_table(tmp_path / "a.parquet")
+    own = json.loads(table.schema.metadata[b"upweight"])
+    for change, message in (({"format": 99}, "format version 1, found 99"), ({"action_shape": "x"}, "damaged")):
+        changed = table.replace_schema_metadata({b"upweight": json.dumps({**own, **change}).encode()})
+        pq.write_table(changed, tmp_path / "b.parquet")
+        with pytest.raises(uw.DatasetError, match=message):
+            uw.load(tmp_path / "b.parquet")
