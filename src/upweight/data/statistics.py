@@ -76,7 +76,7 @@ def hoeffding_probability(weights: ArrayLike, *, return_range: float, epsilon: f
 def hoeffding_radius(weights: ArrayLike, *, return_range: float, confidence: float = 0.95) -> float:
     r"""The :math:`\epsilon` at which :func:`hoeffding_probability` equals ``1 - confidence``."""
     if not 0 < confidence < 1:
-        raise ValueError(f"expected a confidence between 0 and 1, found {confidence}")
+        raise WeightingError(f"expected a confidence between 0 and 1, found {confidence}")
     return return_range * math.sqrt(math.log(2.0 / (1.0 - confidence)) / (2.0 * effective_episodes(weights)))
 
 

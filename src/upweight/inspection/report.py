@@ -156,7 +156,7 @@ def _effects(
         if dataset.labels is not None and len(np.unique(dataset.labels)) == 2:
             chosen.insert(1, Half())
     else:
-        chosen = [weighting for weighting in weightings if weighting != Uniform()]
+        chosen = [weighting for weighting in weightings if not isinstance(weighting, Uniform)]
     effects, notes = [], []
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always", UpweightWarning)

@@ -79,7 +79,9 @@ def resolve_weights(
     weighting: "Callable[[Dataset], NDArray[np.float64]] | ArrayLike", dataset: Dataset
 ) -> NDArray[np.float64]:
     """Episode weights [N] from a weighting or from an array of them (scaled to sum to 1)."""
-    given = weighting(dataset) if callable(weighting) else weighting
-    weights = as_weights(given, count=dataset.num_episodes, what=f"episode of {dataset.source}")
+    what = f"episode of {dataset.source}"
+    if callable(weighting):
+        return as_weights(weighting(dataset), count=dataset.num_episodes, what=what)
+    weights = as_weights(weighting, count=dataset.num_episodes, what=what)
     weights = weights / weights.max()  # first, so that the sum cannot overflow
     return weights / weights.sum()

@@ -1,0 +1,263 @@
+"""The command line as a user meets it."""
+
+import io
+import json
+import os
+import pty
+import subprocess
+import sys
+from pathlib import Path
+
+import h5py
+import numpy as np
+import pytest
+
+import upweight as uw
+from support.datasets import random_dataset
+from upweight.cli.main import main
+from upweight.cli.terminal import ProgressBar
+
+
+@pytest.fixture
+def files(tmp_path: Path) -> Path:
+    """good.hdf5, poor.hdf5 and mixed.npz in one folder."""
+    good = random_dataset(1, num_episodes=30, max_length=60, reward_shift=5, next_known=True)
+    poor = random_dataset(2, num_episodes=300, max_length=6, next_known=True)
+    uw.save(good, tmp_path / "good.hdf5")
+    uw.save(poor, tmp_path / "poor.hdf5")
+    uw.save(uw.mix(good, poor, fraction=0.2, num_steps=800, seed=0), tmp_path / "mixed.npz")
+    return tmp_path
+
+
+def run(*arguments: object) -> int:
+    return main([str(argument) for argument in arguments])
+
+
+class TestInspect:
+    def test_prints_tables_without_colours(self, files: Path, capsys: pytest.CaptureFixture[str]) -> None:
+        assert run("inspect", files / "mixed.npz") == 0
+        out, err = capsys.readouterr()
+        assert "RPSV" in out
+        assert "Suggestion:" in out
+        assert "\x1b" not in out + err
+        assert err == ""
+
+    def test_json(self, files: Path, capsys: pytest.CaptureFixture[str]) -> None:
+        options = ("--weighting", "rw", "--temperature", "0.3", "--env", "hopper", "--json", "--check")
+        assert run("inspect", files / "mixed.npz", *options) == 0
+        report = json.loads(capsys.readouterr().out)
+        assert [effect["name"] for effect in report["effects"]] == ["uniform", "rw temperature=0.3"]
+        assert report["env"] == "hopper"
+
+    def test_several_weightings_share_settings(self, files: Path, capsys: pytest.CaptureFixture[str]) -> None:
+        options = ("--weighting", "rw", "--weighting", "top", "--temperature", "0.3", "--fraction", "0.5", "--json")
+        assert run("inspect", files / "mixed.npz", *options) == 0
+        names = [effect["name"] for effect in json.loads(capsys.readouterr().out)["effects"]]
+        assert names == ["uniform", "rw temperature=0.3", "top fraction=0.5"]
+
+    @pytest.mark.parametrize("suffix", ["png", "svg", "pdf"])
+    def test_plot(self, files: Path, capsys: pytest.CaptureFixture[str], suffix: str) -> None:
+        picture = files / f"out.{suffix}"
+        assert run("inspect", files / "mixed.npz", "--plot", picture) == 0
+        signature = {"png": b"\x89PNG", "svg": b"<?xml", "pdf": b"%PDF"}[suffix]
+        assert picture.read_bytes().startswith(signature)
+        assert f"wrote {picture}" in capsys.readouterr().out
+
+    def test_check_finds_what_a_plain_look_does_not(self, files: Path, capsys: pytest.CaptureFixture[str]) -> None:
+        ds = uw.load(files / "good.hdf5")
+        inside = int(ds.starts[np.argmax(ds.lengths > 1)]) + 1
+        with h5py.File(files / "good.hdf5", "a") as file:
+            file["observations"][inside, 0] = np.nan
+        assert run("inspect", files / "good.hdf5") == 0
+        capsys.readouterr()
+        assert run("inspect", files / "good.hdf5", "--check") == 2
+        assert "good.hdf5: key 'observations'" in capsys.readouterr().err
+
+    def test_horizon(self, files: Path, capsys: pytest.CaptureFixture[str]) -> None:
+        assert run("inspect", files / "poor.hdf5", "--horizon", 1000, "--json") == 0
+        assert json.loads(capsys.readouterr().out)["num_incomplete"] > 0
+
+
+class TestMix:
+    def test_writes_and_tells(self, files: Path, capsys: pytest.CaptureFixture[str]) -> None:
+        options = ("--fraction", 0.1, "--steps", 500, "--labels", "expert", "random", "-o", files / "m.parquet")
+        assert run("mix", files / "good.hdf5", files / "poor.hdf5", *options) == 0
+        assert "distinct" in capsys.readouterr().out
+        ds = uw.load(files / "m.parquet")
+        assert ds.labels is not None
+        assert set(ds.labels) == {"expert", "random"}
+        assert ds.num_steps >= 500
+
+    def test_json_and_seed(self, files: Path, capsys: pytest.CaptureFixture[str]) -> None:
+        base = ("mix", files / "good.hdf5", files / "poor.hdf5", "--fraction", 0.1, "--steps", 500, "--json")
+        assert run(*base, "--seed", 3, "-o", files / "a.npz") == 0
+        assert json.loads(capsys.readouterr().out)["good"]["distinct_episodes"] >= 1
+        assert run(*base, "--seed", 3, "-o", files / "b.npz") == 0
+        assert run(*base, "--seed", 4, "-o", files / "c.npz") == 0
+        returns = [uw.load(files / f"{name}.npz").returns.tolist() for name in "abc"]
+        assert returns[0] == returns[1] != returns[2]
+
+    def test_too_short_a_source(self, files: Path, capsys: pytest.CaptureFixture[str]) -> None:
+        base = ("mix", files / "good.hdf5", files / "poor.hdf5", "--fraction", 0.9, "--steps", 10**6)
+        assert run(*base, "-o", files / "m.npz") == 2
+        assert "replace" in capsys.readouterr().err
+        assert not (files / "m.npz").exists()
+
+
+class TestConvert:
+    @pytest.mark.parametrize("name", ["npz", "parquet", "d4rl", "d3rlpy", "minari", "ogbench"])
+    def test_to_every_format(self, files: Path, capsys: pytest.CaptureFixture[str], name: str) -> None:
+        assert run("convert", files / "mixed.npz", "-o", files / "out", "--format", name, "--json") == 0
+        out, err = capsys.readouterr()
+        lost = json.loads(out)["lost"]
+        assert bool(lost) == ("warning:" in err)
+        assert uw.load(files / "out").num_episodes == uw.load(files / "mixed.npz").num_episodes
+
+    def test_the_suffix_names_the_format(self, files: Path, capsys: pytest.CaptureFixture[str]) -> None:
+        assert run("convert", files / "mixed.npz", "-o", files / "out.h5") == 0
+        assert "wrote" in capsys.readouterr().out
+        assert run("convert", files / "mixed.npz", "-o", files / "out.csv") == 2
+
+
+class TestWeights:
+    def test_the_file(self, files: Path, capsys: pytest.CaptureFixture[str]) -> None:
+        assert run("weights", files / "mixed.npz", "-o", files / "w.npz") == 0
+        assert "rw temperature=0.1" in capsys.readouterr().out
+        ds = uw.load(files / "mixed.npz")
+        with np.load(files / "w.npz") as saved:
+            assert set(saved) == {"weights", "lengths", "returns"}
+            np.testing.assert_array_equal(saved["weights"], uw.ReturnWeighting(0.1)(ds))
+            np.testing.assert_array_equal(saved["returns"], ds.returns)
+            sampler = uw.EpisodeSampler.from_lengths(saved["lengths"], saved["weights"])
+        np.testing.assert_allclose(
+            sampler.probabilities(), uw.EpisodeSampler(ds, uw.ReturnWeighting(0.1)).probabilities()
+        )
+
+    def test_other_weightings(self, files: Path, capsys: pytest.CaptureFixture[str]) -> None:
+        options = ("--weighting", "half", "--high", "good", "--json", "-o", files / "w.npz")
+        assert run("weights", files / "mixed.npz", *options) == 0
+        assert json.loads(capsys.readouterr().out)["weighting"]["name"] == "half"
+
+
+class TestBadInput:
+    @pytest.mark.parametrize(
+        "arguments",
+        [
+            ("inspect", "nothing.hdf5"),
+            ("inspect", "."),
+            ("inspect", "mixed.npz", "--weighting", "wr"),
+            ("inspect", "mixed.npz", "--temperature", "0.1"),
+            ("inspect", "mixed.npz", "--weighting", "top", "--temperature", "0.1"),
+            ("inspect", "mixed.npz", "--weighting", "rw", "--temperature", "0"),
+            ("inspect", "mixed.npz", "--env", "hoper"),
+            ("inspect", "mixed.npz", "--plot", "out.xyz"),
+            ("inspect", "mixed.npz", "--confidence", "2"),
+            ("inspect", "good.hdf5", "--input-format", "npz"),
+            ("weights", "mixed.npz", "-o", "weights.txt"),
+            ("weights", "mixed.npz", "-o", "no/such/folder/w.npz"),
+            ("weights", "good.hdf5", "--weighting", "half", "-o", "w.npz"),
+            ("mix", "good.hdf5", "poor.hdf5", "--fraction", "2", "--steps", "10", "-o", "m.npz"),
+        ],
+        ids=" ".join,
+    )
+    def test_one_line_and_exit_code_2(
+        self,
+        files: Path,
+        capsys: pytest.CaptureFixture[str],
+        monkeypatch: pytest.MonkeyPatch,
+        arguments: tuple[str, ...],
+    ) -> None:
+        monkeypatch.chdir(files)
+        before = sorted(files.iterdir())
+        assert run(*arguments) == 2
+        out, err = capsys.readouterr()
+        assert out == ""
+        assert err.startswith("upweight: error: ")
+        assert err.count("\n") == 1
+        assert sorted(files.iterdir()) == before
+
+    def test_unknown_options_exit_with_2(self) -> None:
+        with pytest.raises(SystemExit) as stop:
+            run("inspect", "x", "--colour")
+        assert stop.value.code == 2
+
+    def test_a_file_that_may_not_be_read(self, files: Path, capsys: pytest.CaptureFixture[str]) -> None:
+        (files / "link.npz").symlink_to(files / "link.npz")  # a loop: the system refuses to open it
+        assert run("inspect", files / "link.npz") == 2
+        assert capsys.readouterr().err.count("\n") == 1
+
+
+@pytest.mark.parametrize("command", [(), ("inspect",), ("mix",), ("convert",), ("weights",)])
+def test_help_teaches(command: tuple[str, ...], capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as stop:
+        main([*command, "--help"])
+    assert stop.value.code == 0
+    out = capsys.readouterr().out
+    assert "examples:" in out if command else "start with:" in out
+
+
+@pytest.mark.slow
+class TestAsAProcess:
+    """The installed command itself."""
+
+    command = str(Path(sys.executable).parent / "upweight")
+
+    def test_version_and_module(self) -> None:
+        for command in ([self.command], [sys.executable, "-m", "upweight"]):
+            out = subprocess.run([*command, "--version"], capture_output=True, text=True, check=True).stdout
+            assert out == f"upweight {uw.__version__}\n"
+
+    def test_errors_have_no_traceback(self, tmp_path: Path) -> None:
+        done = subprocess.run([self.command, "inspect", tmp_path / "x"], capture_output=True, text=True, check=False)
+        assert done.returncode == 2
+        assert "Traceback" not in done.stderr
+
+    def test_a_closed_pipe_is_no_error(self, files: Path) -> None:
+        shell = f"{self.command} inspect {files / 'mixed.npz'} | head -n 1"
+        done = subprocess.run(["bash", "-o", "pipefail", "-c", shell], capture_output=True, text=True, check=False)
+        assert done.returncode in (0, 141)
+        assert done.stderr == ""
+
+    def test_colours_on_a_terminal_only(self, files: Path) -> None:
+        def seen(**environment: str) -> str:
+            leader, follower = pty.openpty()
+            subprocess.run(
+                [self.command, "inspect", files / "mixed.npz"],
+                stdout=follower,
+                check=True,
+                env={**os.environ, "TERM": "xterm", **environment},
+            )
+            os.close(follower)
+            text = b""
+            while True:
+                try:
+                    piece = os.read(leader, 65536)
+                except OSError:
+                    break
+                if not piece:
+                    break
+                text += piece
+            os.close(leader)
+            return text.decode()
+
+        assert "\x1b[1m" in seen()
+        assert "\x1b" not in seen(NO_COLOR="1")
+
+
+class Terminal(io.StringIO):
+    def isatty(self) -> bool:
+        return True
+
+
+def test_the_progress_bar_shows_on_long_work_and_cleans_up(monkeypatch: pytest.MonkeyPatch) -> None:
+    clock = iter(np.arange(0.0, 1000.0, 0.3))
+    monkeypatch.setattr("time.monotonic", lambda: next(clock))
+    screen, pipe = Terminal(), io.StringIO()
+    for stream in (screen, pipe):
+        bar = ProgressBar(stream)
+        for done in range(11):
+            bar("reading observations", done, 10)
+    assert "reading observations [####" in screen.getvalue()
+    assert "s left" in screen.getvalue()
+    assert screen.getvalue().endswith("\r\x1b[K")
+    assert pipe.getvalue() == ""

@@ -1,0 +1,85 @@
+import json
+
+import numpy as np
+import pytest
+
+import upweight as uw
+from support.datasets import random_dataset, tiny, with_returns
+
+
+def mixed() -> uw.Dataset:
+    good = random_dataset(1, num_episodes=20, max_length=60, reward_shift=5)
+    poor = random_dataset(2, num_episodes=300, max_length=6)
+    return uw.mix(good, poor, fraction=0.2, num_steps=800, seed=0)
+
+
+def test_hand_computed_values() -> None:
+    report = uw.inspect(tiny(), weightings=[uw.TopFraction(0.5)])
+    assert (report.num_episodes, report.num_steps, report.num_transitions) == (3, 8, 7)
+    assert (report.num_terminated, report.num_truncated, report.num_incomplete) == (2, 1, 0)
+    assert report.returns.mean == 4.0
+    assert report.returns.rpsv == pytest.approx((2**2 + 5**2) / 3)
+    assert report.returns.quantiles["min"] == -3.0
+    assert report.returns.quantiles["50%"] == 6.0
+    uniform, top = report.effects
+    assert uniform.weighted_return == 4.0
+    assert uniform.step_weighted_return == pytest.approx((3 * 6 + 1 * 9 + 3 * -3) / 7)
+    assert uniform.effective_steps == pytest.approx(7)
+    assert top.weighted_return == 9.0
+    assert top.effective_episodes == 1.0
+
+
+def test_normalised_by_reference_scores() -> None:
+    report = uw.inspect(with_returns([-20.272305, 3234.3]), env="hopper")
+    assert report.normalized_returns is not None
+    assert report.normalized_returns.mean == pytest.approx(0.5)
+    assert report.normalized_returns.rpsv == pytest.approx(0.5 * 0.25)
+    assert "normalised (hopper)" in str(report)
+
+
+def test_to_dict_is_json_and_complete() -> None:
+    report = uw.inspect(mixed(), env="hopper")
+    plain = json.loads(json.dumps(report.to_dict(), allow_nan=False))
+    assert plain["num_steps"] == report.num_steps
+    assert plain["suggestion"]["weighting"]["name"] in {"rw", "aw", "uniform"}
+    assert plain["metadata"]["mix"]["good"]["distinct_episodes"] > 0
+    assert [effect["name"].split()[0] for effect in plain["effects"]] == ["uniform", "top", "half", "rw", "aw"]
+
+
+def test_the_text_shows_what_a_person_looks_for() -> None:
+    text = str(uw.inspect(mixed()))
+    for wanted in ("distinct", "RPSV", "eff. episodes", "% good", "% poor", "Suggestion: rw", "luck"):
+        assert wanted in text
+    assert max(len(line) for line in text.splitlines() if not line.startswith("  -")) <= 120
+
+
+def test_incomplete_episodes_are_counted_and_left_out() -> None:
+    ds = with_returns([1.0, 2.0, 3.0, 1000.0]).mark_incomplete([3])
+    report = uw.inspect(ds)
+    assert report.num_incomplete == 1
+    assert report.returns.quantiles["max"] == 3.0
+    assert report.effects[0].weighted_return == 2.0
+    assert "1 episodes cut short" in str(report)
+
+
+def test_warnings_become_notes() -> None:
+    report = uw.inspect(with_returns([1.0, 2.0], observations=np.eye(2)))
+    assert any("too few" in note for note in report.notes)
+    assert "Note: 2 episodes are too few" in str(report)
+
+
+def test_given_weights_are_measured() -> None:
+    report = uw.inspect(with_returns([1.0, 2.0]), weightings=[np.array([0.0, 5.0])])
+    assert report.effects[1].name == "given weights"
+    assert report.effects[1].weighted_return == 2.0
+
+
+def test_nothing_complete_is_an_error() -> None:
+    with pytest.raises(uw.WeightingError, match="at least one complete episode"):
+        uw.inspect(with_returns([1.0]).mark_incomplete([0]))
+
+
+def test_large_images_are_not_read() -> None:
+    ds = random_dataset(observation_shape=(64, 64, 3), observation_dtype=np.uint8)
+    uw.inspect(ds)
+    assert "initial_observations" not in ds.__dict__

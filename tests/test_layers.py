@@ -1,0 +1,96 @@
+"""A lower layer never imports a higher one, and plug-ins do not import each other."""
+
+import ast
+from pathlib import Path
+
+import pytest
+
+import upweight
+from upweight.io.registry import formats
+from upweight.weightings.registry import weighting_classes
+
+SOURCE = Path(upweight.__file__).parent
+# Each layer may import itself, `errors`, and the layers named here.
+ALLOWED = {
+    "errors": set(),
+    "data": set(),
+    "weightings": {"data"},
+    "samplers": {"data"},
+    "io": {"data"},
+    "inspection": {"data", "weightings", "io"},
+    "cli": {"data", "weightings", "samplers", "io", "inspection", ""},
+}
+NUMPY_ONLY = {"errors", "data", "weightings", "samplers"}
+LIBRARIES = {"h5py", "pyarrow", "minari", "gymnasium", "PIL", "matplotlib", "pandas", "jax", "torch"}
+MODULES = sorted(SOURCE.rglob("*.py"))
+
+
+def layer_of(module: str) -> str:
+    """The folder (or top-level module) under ``upweight``; empty for the package itself."""
+    parts = module.split(".")
+    return parts[1] if len(parts) > 1 else ""
+
+
+def imports(path: Path, *, top_level: bool = False) -> set[str]:
+    tree = ast.parse(path.read_text())
+    nodes = tree.body if top_level else list(ast.walk(tree))
+    found = set()
+    for node in nodes:
+        if isinstance(node, ast.Import):
+            found |= {alias.name for alias in node.names}
+        elif isinstance(node, ast.ImportFrom) and node.module is not None:
+            assert node.level == 0, f"{path}: relative import"
+            found |= {f"{node.module}.{alias.name}" for alias in node.names} | {node.module}
+    return found
+
+
+def name_of(path: Path) -> str:
+    return ".".join(["upweight", *path.relative_to(SOURCE).with_suffix("").parts]).removesuffix(".__init__")
+
+
+@pytest.mark.parametrize("path", MODULES, ids=[str(path.relative_to(SOURCE)) for path in MODULES])
+def test_imports_point_downwards(path: Path) -> None:
+    own = layer_of(name_of(path))
+    if own in {"", "__main__"}:
+        return  # the facade sees all layers
+    for module in imports(path):
+        if module.split(".")[0] == "upweight" and module.count("."):
+            layer = layer_of(module)
+            is_version = module == "upweight.__version__"
+            assert layer in ALLOWED[own] | {own, "errors"} or is_version, f"{name_of(path)} imports {module}"
+
+
+@pytest.mark.parametrize("path", MODULES, ids=[str(path.relative_to(SOURCE)) for path in MODULES])
+def test_libraries_are_imported_late_and_only_where_they_belong(path: Path) -> None:
+    used = {module.split(".")[0] for module in imports(path)} & LIBRARIES
+    at_import = {module.split(".")[0] for module in imports(path, top_level=True)} & LIBRARIES
+    assert not at_import
+    assert not (used and layer_of(name_of(path)) in NUMPY_ONLY)
+
+
+def test_plug_ins_do_not_import_each_other() -> None:
+    formats_ = {format_.read.__module__ for format_ in formats().values()}
+    weightings = {kind.__module__ for kind in weighting_classes().values()}
+    for group in (formats_, weightings):
+        assert len(group) >= 5
+        for module in group:
+            path = SOURCE / Path(*module.split(".")[1:]).with_suffix(".py")
+            assert not (imports(path) & (group - {module})), module
+
+
+def test_only_the_command_line_prints() -> None:
+    for path in MODULES:
+        if layer_of(name_of(path)) == "cli":
+            continue
+        calls = [node for node in ast.walk(ast.parse(path.read_text())) if isinstance(node, ast.Call)]
+        assert not [call for call in calls if isinstance(call.func, ast.Name) and call.func.id == "print"], path
+
+
+def test_names_say_something() -> None:
+    for path in MODULES:
+        assert path.stem not in {"utils", "util", "common", "helpers", "misc"}
+
+
+def test_every_package_module_has_a_docstring() -> None:
+    for path in MODULES:
+        assert ast.get_docstring(ast.parse(path.read_text())), path

@@ -1,0 +1,91 @@
+"""The package as it is installed: light to import, complete as a wheel."""
+
+import os
+import subprocess
+import sys
+import sysconfig
+import tomllib
+import zipfile
+from pathlib import Path
+
+import pytest
+
+import upweight as uw
+
+ROOT = Path(__file__).parents[1]
+HEAVY = ("jax", "torch", "gymnasium", "h5py", "pyarrow", "pandas", "matplotlib", "minari", "scipy")
+
+
+def python(code: str, **options: object) -> str:
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, **options)  # type: ignore[call-overload]
+    return str(done.stdout)
+
+
+def test_importing_loads_nothing_heavy() -> None:
+    code = f"import sys, upweight; print([name for name in {HEAVY} if name in sys.modules])"
+    assert python(code).strip() == "[]"
+
+
+def test_the_core_works_with_numpy_alone() -> None:
+    """Load, weight and sample our own npz with every optional package made unimportable."""
+    code = f"""
+import sys
+for name in {HEAVY}: sys.modules[name] = None
+import numpy as np, upweight as uw, tempfile, pathlib
+ds = uw.Dataset.from_arrays(observations=np.zeros((4, 2)), actions=np.zeros((4, 1)), rewards=np.arange(4.0),
+                            terminated=[0, 1, 0, 1])
+path = pathlib.Path(tempfile.mkdtemp()) / "a.npz"
+uw.save(ds, path)
+ds = uw.load(path)
+uw.EpisodeSampler(ds, uw.AdvantageWeighting()).sample(np.random.default_rng(0), 4)
+print(uw.inspect(ds))
+"""
+    assert "Suggestion" in python(code)
+
+
+def test_public_names_resolve_and_are_listed() -> None:
+    for name in uw.__all__:
+        assert getattr(uw, name) is not None
+    assert set(uw.__all__) == set(uw._HOME_OF)
+    assert set(dir(uw)) >= set(uw.__all__)
+    with pytest.raises(AttributeError, match="no attribute 'nothing'"):
+        uw.nothing  # noqa: B018
+
+
+def test_the_version_is_said_once_everywhere() -> None:
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    assert project["version"] == uw.__version__
+    assert f"## {uw.__version__}" in (ROOT / "CHANGELOG.md").read_text()
+    assert f"version: {uw.__version__}" in (ROOT / "CITATION.cff").read_text()
+
+
+def test_extras_are_the_promised_ones_and_all_means_all() -> None:
+    extras = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["optional-dependencies"]
+    product = ["hdf5", "parquet", "minari", "plot", "train", "mujoco", "onnx", "torch", "d3rlpy", "torchrl", "rllib"]
+    assert list(extras) == [*product, "all", "dev"]
+    assert extras["all"] == [f"upweight[{','.join(product)}]"]
+
+
+@pytest.mark.slow
+def test_the_wheel_works_outside_the_tree(tmp_path: Path) -> None:
+    build = [sys.executable, "-m", "pip", "wheel", "--no-deps", "--no-build-isolation", "-w", str(tmp_path), str(ROOT)]
+    subprocess.run(build, check=True, capture_output=True)
+    (wheel,) = tmp_path.glob("upweight-*.whl")
+    with zipfile.ZipFile(wheel) as archive:
+        names = archive.namelist()
+        archive.extractall(tmp_path / "installed")
+    packaged = {name for name in names if name.startswith("upweight/")}
+    expected = {f"upweight/{p.relative_to(ROOT / 'src' / 'upweight')}" for p in (ROOT / "src").rglob("*.py")}
+    assert packaged == expected | {"upweight/py.typed"}
+    # Not the editable install: site-packages joins the path without its .pth files being processed.
+    path = os.pathsep.join([str(tmp_path / "installed"), sysconfig.get_paths()["purelib"]])
+    code = "import upweight, numpy; print(upweight.__file__); upweight.Uniform(); import upweight.cli.main"
+    out = subprocess.run(
+        [sys._base_executable, "-c", code],  # type: ignore[attr-defined]
+        capture_output=True,
+        text=True,
+        check=True,
+        cwd=tmp_path,
+        env={**os.environ, "PYTHONPATH": path},
+    ).stdout
+    assert out.strip() == str(tmp_path / "installed" / "upweight" / "__init__.py")
