@@ -25,6 +25,15 @@ def test_collinear_and_constant_features_get_the_minimum_norm_solution() -> None
     np.testing.assert_allclose(uw.LinearBaseline()(states, returns), theirs, atol=1e-9)
 
 
+@pytest.mark.parametrize("episodes", [1023, 1024, 1025, 5000])
+def test_many_episodes_agree_with_scikit_learn(episodes: int) -> None:
+    rng = np.random.default_rng(0)
+    states = np.hstack([rng.normal(size=(episodes, 5)), np.ones((episodes, 1))]) * [1, 1e3, 1e-3, 1, 1, 1]
+    returns = 1000 + states @ rng.normal(size=6) + rng.normal(size=episodes)
+    theirs = LinearRegression(tol=1e-12).fit(states, returns).predict(states)  # keep the small column
+    np.testing.assert_allclose(uw.LinearBaseline()(states, returns), theirs, rtol=1e-9)
+
+
 def test_images_are_flattened() -> None:
     rng = np.random.default_rng(0)
     states = rng.integers(0, 255, (50, 2, 2), np.uint8)

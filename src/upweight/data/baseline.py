@@ -33,7 +33,9 @@ class LinearBaseline:
         features = initial_observations.reshape(count, -1).astype(np.float64)
         features -= features.mean(axis=0)
         mean = returns.mean()
-        coefficients = np.linalg.lstsq(features, returns - mean, rcond=None)[0]
+        triangle = _triangle(np.column_stack([features, returns - mean]))  # [d+1, d+1]
+        negligible = np.finfo(np.float64).eps * max(features.shape)  # as if the triangle were as tall as the data
+        coefficients = np.linalg.lstsq(triangle[:, :-1], triangle[:, -1], rcond=negligible)[0]
         return mean + features @ coefficients
 
     def constant(self, observation_shape: tuple[int, ...], returns: NDArray[np.float64]) -> NDArray[np.float64]:
@@ -45,3 +47,17 @@ class LinearBaseline:
             stacklevel=4,
         )
         return np.full(len(returns), returns.mean())
+
+
+def _triangle(matrix: NDArray[np.float64]) -> NDArray[np.float64]:
+    """The R of a QR decomposition of a tall matrix [N, k], by blocks of rows.
+
+    A least-squares problem keeps its solutions under it, and is then k rows tall instead of N.
+    """
+    rows, columns = matrix.shape
+    block = max(1024, 8 * columns)
+    if rows <= block:
+        return np.linalg.qr(matrix, mode="r")
+    padding = np.zeros((-rows % block, columns))  # rows of zeros change nothing
+    blocks = np.concatenate([matrix, padding]).reshape(-1, block, columns)
+    return np.linalg.qr(np.linalg.qr(blocks, mode="r").reshape(-1, columns), mode="r")
