@@ -54,10 +54,11 @@ def _triangle(matrix: NDArray[np.float64]) -> NDArray[np.float64]:
 
     A least-squares problem keeps its solutions under it, and is then k rows tall instead of N.
     """
+    qr: Any = np.linalg.qr  # NumPy types it as if mode="r" gave a pair
     rows, columns = matrix.shape
     block = max(1024, 8 * columns)
     if rows <= block:
-        return np.linalg.qr(matrix, mode="r")
+        return qr(matrix, mode="r")
     padding = np.zeros((-rows % block, columns))  # rows of zeros change nothing
     blocks = np.concatenate([matrix, padding]).reshape(-1, block, columns)
-    return np.linalg.qr(np.linalg.qr(blocks, mode="r").reshape(-1, columns), mode="r")
+    return qr(qr(blocks, mode="r").reshape(-1, columns), mode="r")

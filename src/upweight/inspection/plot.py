@@ -45,9 +45,11 @@ def plot_weights(dataset: Dataset, weights: dict[str, NDArray[np.float64]], path
         fontsize=8,
         color="#555555",
     )
-    axis.set_yscale("symlog", linthresh=0.1)
+    finest = 10.0 ** np.clip(np.floor(np.log10(100 / len(returns))), -3, 0)  # about the share of one episode
+    axis.set_yscale("symlog", linthresh=finest)
     axis.set_ylim(0, 500)  # room for the legend above 100%
-    axis.set_yticks([0, 0.1, 1, 10, 100], ["0", "0.1", "1", "10", "100"])
+    ticks = [0.0, *(tick for tick in (0.001, 0.01, 0.1, 1.0, 10.0, 100.0) if tick > 0.9 * finest)]
+    axis.set_yticks(ticks, [f"{tick:g}" for tick in ticks])
     axis.set_xlabel("return of an episode")
     axis.set_ylabel("share (%)")
     axis.set_title(f"{dataset.num_episodes:,} episodes, {dataset.num_steps:,} steps", fontsize=10)

@@ -18,7 +18,8 @@ def weighting_classes() -> dict[str, type[Weighting]]:
     """All weightings by short name ("uniform", "rw", ...)."""
     for module in pkgutil.iter_modules(folder.__path__):
         importlib.import_module(f"{folder.__name__}.{module.name}")
-    return {kind.name: kind for kind in sorted(Weighting.__subclasses__(), key=lambda kind: kind.name)}
+    kinds = [kind for kind in Weighting.__subclasses__() if kind.__module__.startswith(f"{folder.__name__}.")]
+    return {kind.name: kind for kind in sorted(kinds, key=lambda kind: kind.name)}
 
 
 def make_weighting(name: str, **settings: Any) -> Weighting:

@@ -1,0 +1,84 @@
+"""Every code block in README and docs runs, and every local link leads somewhere."""
+
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from upweight.cli.main import main
+
+ROOT = Path(__file__).parents[1]
+PAGES = sorted([*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md")])
+BLOCK = re.compile(r"^```(\w*)\n(.*?)^```", re.MULTILINE | re.DOTALL)
+
+
+def blocks(page: Path) -> list[tuple[str, str]]:
+    return BLOCK.findall(page.read_text())
+
+
+@pytest.fixture(scope="module")
+def workplace(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with a small ``demo/mixed.hdf5``, made by the demo itself."""
+    folder = tmp_path_factory.mktemp("docs")
+    command = [sys.executable, str(ROOT / "examples" / "mixed_pendulum.py"), "--output", "demo", "--steps", "20000"]
+    done = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    assert "Suggestion: rw temperature=0.1" in done.stdout
+    assert (folder / "demo" / "weights.png").stat().st_size > 10_000
+    return folder
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("page", PAGES, ids=[str(page.relative_to(ROOT)) for page in PAGES])
+def test_blocks_run(page: Path, workplace: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(workplace)
+    names: dict[str, object] = {"__name__": "docs"}
+    for language, code in blocks(page):
+        if language == "python":
+            exec(compile(code, str(page), "exec"), names)
+        elif language == "bash":
+            for line in filter(None, (line.split("#")[0].strip() for line in code.splitlines())):
+                run_line(line)
+        else:
+            assert language == "text", f"{page}: a block marked {language!r} would not be run"
+
+
+def run_line(line: str) -> None:
+    """Our own command is run; installing and building are checked to exist."""
+    program, *arguments = line.split()
+    if program == "upweight":
+        assert main(arguments) == 0, line
+    elif program == "make":
+        targets = re.findall(r"^(\w+):", (ROOT / "Makefile").read_text(), re.MULTILINE)
+        assert arguments[0] in targets, line
+    else:
+        assert line.startswith("pip install"), line
+        extras = re.findall(r"\[([\w,]+)\]", line)
+        known = (ROOT / "pyproject.toml").read_text()
+        assert all(f"\n{extra} = [" in known for group in extras for extra in group.split(",")), line
+
+
+@pytest.mark.parametrize("page", PAGES, ids=[str(page.relative_to(ROOT)) for page in PAGES])
+def test_local_links_lead_somewhere(page: Path) -> None:
+    for target in re.findall(r"\]\(([^)#]+)\)", page.read_text()):
+        if not target.startswith("http"):
+            assert (page.parent / target).exists(), target
+
+
+def test_every_weighting_and_format_is_in_the_docs() -> None:
+    from upweight.io.registry import formats
+    from upweight.weightings.registry import weighting_classes
+
+    concepts, formats_page = ((ROOT / "docs" / name).read_text() for name in ("concepts.md", "formats.md"))
+    for kind in weighting_classes().values():
+        assert f"`{kind.__name__}`" in concepts
+    for name in formats():
+        assert f"| `{name}` |" in formats_page
+
+
+def test_the_demo_target_runs_what_is_tested_here() -> None:
+    assert "examples/mixed_pendulum.py" in (ROOT / "Makefile").read_text()
+    assert os.access(ROOT / ".ci" / "run", os.X_OK)
