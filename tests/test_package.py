@@ -73,7 +73,8 @@ def test_the_wheel_works_outside_the_tree(tmp_path: Path) -> None:
     (wheel,) = tmp_path.glob("upweight-*.whl")
     with zipfile.ZipFile(wheel) as archive:
         names = archive.namelist()
-        archive.extractall(tmp_path / "installed")
+    target = ["--no-deps", "--no-index", "--target", str(tmp_path / "installed")]
+    subprocess.run([sys.executable, "-m", "pip", "install", *target, str(wheel)], check=True, capture_output=True)
     packaged = {name for name in names if name.startswith("upweight/")}
     expected = {f"upweight/{p.relative_to(ROOT / 'src' / 'upweight')}" for p in (ROOT / "src").rglob("*.py")}
     assert packaged == expected | {"upweight/py.typed"}
@@ -89,3 +90,4 @@ def test_the_wheel_works_outside_the_tree(tmp_path: Path) -> None:
         env={**os.environ, "PYTHONPATH": path},
     ).stdout
     assert out.strip() == str(tmp_path / "installed" / "upweight" / "__init__.py")
+    assert (tmp_path / "installed" / "bin" / "upweight").exists()

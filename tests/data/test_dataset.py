@@ -1,4 +1,6 @@
+import copy
 import dataclasses
+import pickle  # what worker processes are sent with
 from typing import Any
 
 import numpy as np
@@ -246,6 +248,22 @@ class TestFrozen:
         rewards = np.zeros(2)
         uw.Dataset.from_arrays(observations=np.zeros((2, 1)), actions=np.zeros(2), rewards=rewards, terminated=[0, 1])
         rewards[0] = 1.0
+
+
+class TestMetadata:
+    def test_is_read_only_and_checked(self) -> None:
+        ds = tiny().with_metadata(note="x")
+        assert ds.metadata["note"] == "x"
+        with pytest.raises(TypeError):
+            ds.metadata["note"] = "y"  # type: ignore[index]
+        with pytest.raises(uw.DatasetError, match="written as JSON"):
+            ds.with_metadata(bad=object())
+
+
+@given(datasets())
+def test_travels_to_worker_processes(ds: uw.Dataset) -> None:
+    assert_same(copy.deepcopy(ds), ds)
+    assert_same(pickle.loads(pickle.dumps(ds)), ds)
 
 
 class TestParts:

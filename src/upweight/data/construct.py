@@ -1,6 +1,8 @@
 """Build the parts of a dataset from arrays, from single episodes, or from a table."""
 
+import json
 from collections.abc import Iterable, Mapping, Sequence
+from types import MappingProxyType
 from typing import Any
 
 import numpy as np
@@ -166,6 +168,16 @@ def check_columns(
             f"{source}: key 'next_observations': expected the shape of the observations {observations.shape}, "
             f"found {next_observations.shape}"
         )
+
+
+def as_metadata(entries: Mapping[str, Any] | None, *, source: str) -> Mapping[str, Any]:
+    """A read-only copy of metadata that JSON can express."""
+    metadata = dict(entries or {})
+    try:
+        json.dumps(metadata)
+    except (TypeError, ValueError) as error:
+        raise DatasetError(f"{source}: expected metadata that can be written as JSON ({error})") from None
+    return MappingProxyType(metadata)
 
 
 def as_labels(labels: Any, *, num_episodes: int, source: str) -> NDArray[np.str_]:

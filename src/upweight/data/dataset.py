@@ -140,7 +140,7 @@ class Dataset:
             _next_observations=next_observations,
             _returns=returns,
             labels=labels,
-            metadata=MappingProxyType(dict(metadata or {})),
+            metadata=construct.as_metadata(metadata, source=source),
             source=source,
         )
 
@@ -326,7 +326,7 @@ class Dataset:
 
     def with_metadata(self, **entries: Any) -> "Dataset":
         """The same dataset with more (JSON-able) metadata."""
-        return self._replace(metadata=MappingProxyType({**self.metadata, **entries}))
+        return self._replace(metadata=construct.as_metadata({**self.metadata, **entries}, source=self.source))
 
     def check(self) -> "Dataset":
         """Read and check every array now rather than at first access; returns the dataset."""
@@ -343,6 +343,14 @@ class Dataset:
             f"Dataset({self.num_episodes} episodes, {self.num_steps} steps, observations {self.observation_shape}, "
             f"{kind} actions {self.action_shape}, from {self.source!r})"
         )
+
+    def __getstate__(self) -> dict[str, Any]:
+        """For worker processes: everything but what can be computed again."""
+        fields = {name: getattr(self, name) for name in self.__dataclass_fields__}
+        return {**fields, "metadata": dict(self.metadata)}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.__dict__.update(state, metadata=MappingProxyType(state["metadata"]))
 
     # ---- inside -----------------------------------------------------------------------------------------------
     def _replace(self, **changes: Any) -> "Dataset":

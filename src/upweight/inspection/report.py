@@ -35,7 +35,7 @@ class ReturnSummary:
     rpsv: float
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Inspection:
     """What :func:`inspect` found. ``print`` it, or take :meth:`to_dict`."""
 
@@ -78,6 +78,8 @@ class Inspection:
 
     def __str__(self) -> str:
         return render(self.to_dict(), str(self.suggestion))
+
+    __repr__ = __str__  # so that a bare `uw.inspect(ds)` at a prompt or in a notebook reads well
 
 
 def inspect(

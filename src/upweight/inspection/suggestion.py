@@ -35,7 +35,7 @@ _GOOD_MEAN = 0.9  # normalised mean return from which on uniform sampling is nea
 _FEW_EPISODES = 10.0
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Suggestion:
     """A weighting to take, whether it is likely to help, and the reasons."""
 
@@ -49,6 +49,8 @@ class Suggestion:
     def __str__(self) -> str:
         head = f"Suggestion: {describe_weighting(self.weighting.to_dict())}"
         return "\n".join([head, *(f"  - {reason}" for reason in self.reasons)])
+
+    __repr__ = __str__
 
 
 def suggest(dataset: Dataset, *, env: str | None = None) -> Suggestion:

@@ -57,22 +57,33 @@ def read_column(paths: Sequence[Path], name: str) -> NDArray[Any]:
     return np.concatenate(parts) if len(parts) > 1 else parts[0]
 
 
+def _row_layout(path: Path, name: str) -> tuple[tuple[int, ...], np.dtype]:
+    """Shape and dtype of one row: from the schema where it says, else from the first row."""
+    pa = require("pyarrow", extra="parquet", purpose="Parquet files")
+    with reading(path, f"key {name!r}"):
+        file = parquet_module().ParquetFile(path)
+        kind = file.schema_arrow.field(name).type
+        shape: tuple[int, ...] = ()
+        while pa.types.is_fixed_size_list(kind):
+            shape, kind = (*shape, kind.list_size), kind.value_type
+        if pa.types.is_boolean(kind) or pa.types.is_integer(kind) or pa.types.is_floating(kind):
+            return shape, np.dtype(kind.to_pandas_dtype())
+        sample = to_numpy(next(file.iter_batches(batch_size=1, columns=[name])).column(0), key=name, path=path)
+        return sample.shape[1:], sample.dtype
+
+
 class ParquetColumn(Column):
     """One column of one or more files; ``row_shape`` folds stored vectors back into images or matrices."""
 
     def __init__(
         self, paths: Sequence[Path], name: str, num_rows: Sequence[int], *, row_shape: tuple[int, ...] | None = None
     ) -> None:
-        pq = parquet_module()
-        with reading(paths[0], f"key {name!r}"):
-            first = next(pq.ParquetFile(paths[0]).iter_batches(batch_size=1, columns=[name]))
-            sample = to_numpy(first.column(0), key=name, path=paths[0])
-        if row_shape is not None and np.prod(row_shape, dtype=object) != np.prod(sample.shape[1:], dtype=object):
+        stored, dtype = _row_layout(paths[0], name)
+        if row_shape is not None and np.prod(row_shape, dtype=object) != np.prod(stored, dtype=object):
             raise DatasetError(
-                f"{paths[0]}: key {name!r}: rows of {sample.shape[1:]} numbers "
-                f"do not fold into the recorded shape {row_shape}"
+                f"{paths[0]}: key {name!r}: rows of {stored} numbers do not fold into the recorded shape {row_shape}"
             )
-        super().__init__((sum(num_rows), *(sample.shape[1:] if row_shape is None else row_shape)), sample.dtype)
+        super().__init__((sum(num_rows), *(stored if row_shape is None else row_shape)), dtype)
         self._paths, self._name, self._num_rows = paths, name, num_rows
 
     def _read(self) -> Array:

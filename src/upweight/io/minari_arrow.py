@@ -62,7 +62,7 @@ class ArrowEpisodesColumn(Column):
     ) -> None:
         self._store, self._field, self._space, self._key, self._skip = store, field, space, key, skip
         self._starts = np.cumsum(store.lengths) - store.lengths
-        sample = self._episode(0)
+        sample = self._episode(0, count=1)
         super().__init__((int(store.lengths.sum()), *sample.shape[1:]), sample.dtype)
 
     def _read(self) -> Array:
@@ -86,10 +86,10 @@ class ArrowEpisodesColumn(Column):
             out[mine] = self._episode(number)[index[mine] - self._starts[number]]
         return out
 
-    def _episode(self, number: int) -> NDArray[Any]:
+    def _episode(self, number: int, count: int | None = None) -> NDArray[Any]:
         folder = self._store.folders[number]
         values = self._store.table(folder, [self._field]).column(0).combine_chunks()
-        length = int(self._store.lengths[number])
+        length = int(self._store.lengths[number]) if count is None else count
         with reading(folder, f"key {self._field!r}"):
             return _decode(values.slice(self._skip, length), self._space, self._key, folder)
 
