@@ -14,7 +14,7 @@ from upweight.errors import DatasetError
 from upweight.io.format import check_claim, reading, require, starts_with
 
 SIGNATURE = b"\x89HDF\r\n\x1a\n"
-_BLOCK_BYTES = 32 << 20
+_BLOCK_BYTES = 4 << 20  # read at a time, so that progress can be told
 _MIN_BLOCK_ROWS = 1024
 
 
@@ -78,7 +78,8 @@ class HDF5Column(Column):
             if out.nbytes <= _BLOCK_BYTES:
                 node.read_direct(out)
                 return out
-            rows = max(1, _BLOCK_BYTES // max(1, out[:1].nbytes))
+            chunk_rows = node.chunks[0] if node.chunks else 1
+            rows = chunk_rows * max(1, _BLOCK_BYTES // max(1, chunk_rows * out[:1].nbytes))  # whole chunks
             firsts = range(0, len(out), rows)
             for first in track(firsts, total=len(firsts), description=f"reading {self._key}"):
                 out[first : first + rows] = node[first : first + rows]
