@@ -35,20 +35,24 @@ def interleaved(tasks: dict[str, Callable[[], object]], *, rounds: int, seconds:
     return {name: float(np.median(values)) for name, values in times.items()}
 
 
-def record(name: str, packages: list[str], results: list[dict[str, Any]]) -> None:
-    """Write results with everything needed to read them later."""
-    RESULTS.mkdir(exist_ok=True)
-    path = RESULTS / f"{name}.json"
-    about = {
+def record(
+    name: str, packages: list[str], results: list[dict[str, Any]], *, about: dict[str, Any] | None = None
+) -> None:
+    """Write results with everything needed to read them later; ``UPWEIGHT_RESULTS`` names another folder."""
+    folder = Path(os.environ.get("UPWEIGHT_RESULTS", RESULTS))
+    folder.mkdir(exist_ok=True)
+    path = folder / f"{name}.json"
+    entry = {
         "command": " ".join(["python", *sys.argv]),
         "date": date.today().isoformat(),
         "commit": _commit(),
         "hardware": {"cpu": _cpu(), "cores": os.cpu_count(), "system": platform.platform(terse=True)},
         "versions": {"python": platform.python_version(), **{package: _version(package) for package in packages}},
+        **(about or {}),
         "results": results,
     }
     temporary = path.with_suffix(".tmp")
-    temporary.write_text(json.dumps(about, indent=1) + "\n")
+    temporary.write_text(json.dumps(entry, indent=1) + "\n")
     temporary.replace(path)
     print(f"\nwrote {path.relative_to(Path.cwd()) if path.is_relative_to(Path.cwd()) else path}")
 
@@ -67,6 +71,8 @@ def _commit() -> str:
     def git(*arguments: str) -> str:
         return subprocess.run(["git", *arguments], cwd=root, capture_output=True, text=True, check=False).stdout.strip()
 
+    if not git("rev-parse", "--short", "HEAD"):
+        return os.environ.get("UPWEIGHT_COMMIT", "unknown")
     return git("rev-parse", "--short", "HEAD") + ("+changes" if git("status", "--porcelain", "src") else "")
 
 

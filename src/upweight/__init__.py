@@ -25,6 +25,8 @@ _HOMES = {
         "step_weighted_return",
         "weighted_return",
     ],
+    "upweight.engine.run": ["Run", "algorithm_config"],
+    "upweight.engine.train": ["RunResult", "plan_training", "train"],
     "upweight.errors": [
         "DataLossWarning",
         "DatasetError",
@@ -36,6 +38,8 @@ _HOMES = {
     "upweight.inspection.report": ["Inspection", "inspect"],
     "upweight.inspection.suggestion": ["Suggestion", "suggest"],
     "upweight.io.registry": ["load", "save"],
+    "upweight.policies.onnx_export": ["export_onnx"],
+    "upweight.policies.policy": ["Policy", "load_policy"],
     "upweight.samplers.episode": ["EpisodeSampler"],
     "upweight.samplers.step": ["StepSampler"],
     "upweight.weightings.advantage_weighting": ["AdvantageWeighting"],
@@ -58,8 +62,11 @@ __all__ = [
     "Inspection",
     "LinearBaseline",
     "MissingExtraError",
+    "Policy",
     "ReferenceScores",
     "ReturnWeighting",
+    "Run",
+    "RunResult",
     "StepSampler",
     "Suggestion",
     "TopFraction",
@@ -69,23 +76,28 @@ __all__ = [
     "UpweightWarning",
     "Weighting",
     "WeightingError",
+    "algorithm_config",
     "concat",
     "effective_episodes",
     "effective_steps",
+    "export_onnx",
     "hoeffding_probability",
     "hoeffding_radius",
     "inspect",
     "load",
+    "load_policy",
     "make_weighting",
     "mass_per_label",
     "mix",
     "normalize_returns",
+    "plan_training",
     "positive_sided_variance",
     "reference_scores",
     "resolve_weights",
     "save",
     "step_weighted_return",
     "suggest",
+    "train",
     "weighted_return",
     "weighting_from_dict",
 ]
@@ -106,6 +118,8 @@ if TYPE_CHECKING:  # for editors and type checkers; the run-time import is __get
         step_weighted_return,
         weighted_return,
     )
+    from upweight.engine.run import Run, algorithm_config
+    from upweight.engine.train import RunResult, plan_training, train
     from upweight.errors import (
         DataLossWarning,
         DatasetError,
@@ -117,6 +131,8 @@ if TYPE_CHECKING:  # for editors and type checkers; the run-time import is __get
     from upweight.inspection.report import Inspection, inspect
     from upweight.inspection.suggestion import Suggestion, suggest
     from upweight.io.registry import load, save
+    from upweight.policies.onnx_export import export_onnx
+    from upweight.policies.policy import Policy, load_policy
     from upweight.samplers.episode import EpisodeSampler
     from upweight.samplers.step import StepSampler
     from upweight.weightings.advantage_weighting import AdvantageWeighting

@@ -2,6 +2,7 @@
 
 import json
 import os
+import shutil
 import sys
 import time
 import warnings
@@ -55,7 +56,7 @@ class ProgressBar:
         self._description = ""
         self._began = self._drawn = 0.0
 
-    def __call__(self, description: str, done: int, total: int) -> None:
+    def __call__(self, description: str, done: int, total: int, detail: str = "") -> None:
         if not self._active:
             return
         now = time.monotonic()
@@ -68,7 +69,19 @@ class ProgressBar:
         filled = _BAR_WIDTH * done // max(1, total)
         left = (now - self._began) * (total - done) / max(1, done)
         bar = "#" * filled + "." * (_BAR_WIDTH - filled)
-        self._stream.write(f"\r\x1b[K{description} [{bar}] {done:,}/{total:,} {left:.0f} s left")
+        parts = [f"{description} [{bar}] {done:,}/{total:,}", f"{_duration(left)} left", *([detail] if detail else [])]
+        width = shutil.get_terminal_size().columns
+        self._stream.write(f"\r\x1b[K{', '.join(parts)[: width - 1]}")
         if finished:
             self._stream.write("\r\x1b[K")
         self._stream.flush()
+
+
+def _duration(seconds: float) -> str:
+    """12 s, 3:20, 1:05:00."""
+    whole = round(seconds)
+    if whole < 60:
+        return f"{whole} s"
+    minutes, rest = divmod(whole, 60)
+    hours, minutes = divmod(minutes, 60)
+    return f"{hours}:{minutes:02d}:{rest:02d}" if hours else f"{minutes}:{rest:02d}"

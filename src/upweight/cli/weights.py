@@ -7,10 +7,10 @@ import numpy as np
 
 from upweight.cli.options import add_data, add_reading, add_weighting, read_dataset, weightings_from
 from upweight.cli.terminal import print_json
+from upweight.data.atomic import atomic_target
 from upweight.data.statistics import effective_episodes
 from upweight.errors import DatasetError
 from upweight.inspection.effect import describe_weighting
-from upweight.io.atomic import atomic_target
 from upweight.weightings.weighting import resolve_weights
 
 NAME = "weights"

@@ -259,7 +259,7 @@ class Dataset:
     def transitions(self, index: NDArray[np.integer]) -> Transitions:
         """The transitions that start at flat step indices ``index`` [B]."""
         index = np.asarray(index)
-        trainable = self._trainable[index]  # also refuses an index beyond the last step
+        trainable = self.trainable[index]  # also refuses an index beyond the last step
         if not trainable.all() or (index < 0).any():
             bad = int(index[~trainable | (index < 0)][0])
             raise IndexError(
@@ -372,5 +372,6 @@ class Dataset:
         return self._at_ends(np.ones(self.num_episodes, bool))
 
     @cached_property
-    def _trainable(self) -> NDArray[np.bool_]:
+    def trainable(self) -> NDArray[np.bool_]:
+        """[M] False on last steps that lead to an unknown observation."""
         return ~self._at_ends(self.num_transitions < self.lengths)

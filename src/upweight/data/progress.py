@@ -1,7 +1,7 @@
 """Progress of long work, reported to whoever listens.
 
-Library code wraps a long loop in :func:`track`; nothing is printed. A front end (the command line) installs
-a listener with :func:`listening`, which is called with (description, done, total) as the loop advances.
+Library code wraps a long loop in :func:`track`, or calls :func:`report` itself; nothing is printed. A front end (the command
+line) installs a listener with :func:`listening`, which is called with (description, done, total, detail).
 """
 
 from collections.abc import Callable, Iterable, Iterator
@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 from typing import TypeVar
 
-Listener = Callable[[str, int, int], None]
+Listener = Callable[[str, int, int, str], None]
 Item = TypeVar("Item")
 
 _listener: ContextVar[Listener | None] = ContextVar("upweight_progress", default=None)
@@ -17,7 +17,7 @@ _listener: ContextVar[Listener | None] = ContextVar("upweight_progress", default
 
 @contextmanager
 def listening(listener: Listener) -> Iterator[None]:
-    """Send the progress of all work inside the block to ``listener(description, done, total)``."""
+    """Send the progress of all work inside the block to ``listener(description, done, total, detail)``."""
     token = _listener.set(listener)
     try:
         yield
@@ -25,13 +25,16 @@ def listening(listener: Listener) -> Iterator[None]:
         _listener.reset(token)
 
 
-def track(items: Iterable[Item], *, total: int, description: str) -> Iterator[Item]:
-    """Iterate over ``items``, telling the listener (if any) after each one."""
+def report(description: str, done: int, total: int, detail: str = "") -> None:
+    """Tell the listener (if any) how far the work is; ``detail`` is what else is worth showing."""
     listener = _listener.get()
-    if listener is None:
-        yield from items
-        return
+    if listener is not None:
+        listener(description, done, total, detail)
+
+
+def track(items: Iterable[Item], *, total: int, description: str) -> Iterator[Item]:
+    """Iterate over ``items``, telling the listener before each one and at the end."""
     for done, item in enumerate(items):
-        listener(description, done, total)
+        report(description, done, total)
         yield item
-    listener(description, total, total)
+    report(description, total, total)

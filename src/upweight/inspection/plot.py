@@ -6,11 +6,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from upweight.data.atomic import atomic_target
 from upweight.data.dataset import Dataset
 from upweight.data.statistics import episode_mass
 from upweight.errors import DatasetError
 from upweight.inspection.text import number
-from upweight.io.atomic import atomic_target
 from upweight.io.format import require
 
 _GREY, _BLUE, _ORANGE = "#9a9a9a", "#0072b2", "#d55e00"  # colour-blind safe (Okabe and Ito)

@@ -12,9 +12,9 @@ from typing import Any
 import numpy as np
 
 import upweight.io as folder
+from upweight.data.atomic import atomic_target
 from upweight.data.dataset import Dataset
 from upweight.errors import DataLossWarning, DatasetError
-from upweight.io.atomic import atomic_target
 from upweight.io.format import Format, reading
 
 MINARI_PREFIX = "minari:"

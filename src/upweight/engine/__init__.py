@@ -1,0 +1,1 @@
+"""Train whole populations of agents in one compiled program. JAX and optax."""

@@ -1,0 +1,91 @@
+"""What an algorithm is: pure functions of one agent. The population adds the agent axis.
+
+To add one, write a file in ``algorithms/`` with a module-level ``ALGORITHM``; training, the command line and the contract
+tests pick it up.
+"""
+
+import difflib
+import importlib
+import pkgutil
+from collections.abc import Callable, Mapping
+from functools import cache
+from typing import Any, NamedTuple
+
+import jax
+
+from upweight.engine.config import Config, ConfigError
+from upweight.engine.nn import MLP
+
+Array = jax.Array
+Hyper = Mapping[str, Array]  # the traced settings, scalars
+Metrics = dict[str, Array]  # scalars; one that is not finite means that the agent has diverged
+
+
+class Setup(NamedTuple):
+    """The shapes and number types of a program."""
+
+    observation_size: int
+    action_size: int  # numbers in an action, or number of discrete actions
+    dtype: Any  # of parameters
+    compute: Any  # of products and activations
+
+
+class Batch(NamedTuple):
+    """B transitions of one agent; observations normalised, rewards scaled, actions in [-1, 1] (or indices)."""
+
+    observations: Array  # [B, d]
+    actions: Array  # [B, a], or int32 [B]
+    rewards: Array  # [B]
+    next_observations: Array  # [B, d]
+    terminated: Array  # [B], 0 or 1
+    weights: Array | None  # [B] loss weights where samples are reweighted rather than resampled
+
+
+class Batches(NamedTuple):
+    """What the critic learns from and what the actor learns from; the same unless sampling is decoupled."""
+
+    critic: Batch
+    actor: Batch
+
+
+class PolicyParts(NamedTuple):
+    """What makes up the policy file; see :class:`upweight.policies.policy.Policy`."""
+
+    kind: str
+    layers: MLP
+    log_std: Array | None = None
+
+
+class Algorithm(NamedTuple):
+    """``state`` and ``noise`` are pytrees of the algorithm's own making."""
+
+    name: str
+    config: type[Config]
+    discrete: bool  # whether it acts on discrete actions
+    period: Callable[[Any], int]  # period(config): update t behaves as update t mod period does
+    init: Callable[[Array, Setup, Any], Any]  # init(key, setup, config) -> state
+    noise: Callable[[Array, Setup, Any], Any]  # noise(key, setup, config) -> all randomness of one update
+    update: Callable[..., tuple[Any, Metrics]]  # update(state, batches, noise, hyper, step, setup, config, phase)
+    policy: Callable[[Any, Any], PolicyParts]  # policy(state, config)
+    network_rows: Callable[[Any], int]  # rows of input that pass through networks in one update
+    uses_rewards: bool = True  # otherwise rewards and next observations are not even loaded
+
+
+@cache
+def algorithms() -> dict[str, Algorithm]:
+    """All algorithms by name."""
+    folder = importlib.import_module("upweight.engine.algorithms")
+    modules = [
+        importlib.import_module(f"{folder.__name__}.{entry.name}") for entry in pkgutil.iter_modules(folder.__path__)
+    ]
+    return {module.ALGORITHM.name: module.ALGORITHM for module in modules}
+
+
+def find_algorithm(name: str) -> Algorithm:
+    """The algorithm called ``name``, or an error that suggests the nearest."""
+    known = algorithms()
+    if name not in known:
+        near = difflib.get_close_matches(name.replace("+", "_").replace("-", "_"), known, n=1)
+        hint = f"did you mean {near[0]!r}?" if near else f"known: {', '.join(known)}"
+        raise ConfigError(f"unknown algorithm {name!r}; {hint}")
+    return known[name]

@@ -1,0 +1,59 @@
+r"""Behaviour cloning: :math:`\min_\pi E\,\|\pi(s) - a\|^2` with a deterministic policy :math:`\pi(s) = \tanh f(s)`."""
+
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+
+from upweight.engine.algorithm import Algorithm, Array, Batches, Hyper, Metrics, PolicyParts, Setup
+from upweight.engine.config import Config, traced
+from upweight.engine.losses import batch_mean
+from upweight.engine.nn import MLP, apply_mlp, init_mlp
+from upweight.engine.optimizer import adam_step, init_adam
+
+
+@dataclass(frozen=True)
+class BCConfig(Config):
+    """d3rlpy v1's settings, with the paper's batch of 256."""
+
+    learning_rate: float = traced(1e-3)
+
+
+class State(NamedTuple):
+    actor: MLP
+    moments: Any
+
+
+def init(key: Array, setup: Setup, config: BCConfig) -> State:
+    sizes = (setup.observation_size, *config.hidden_units, setup.action_size)
+    actor = init_mlp(key, sizes, scheme=config.initialization, dtype=setup.dtype)
+    return State(actor, init_adam(actor))
+
+
+def loss(actor: MLP, batches: Batches, setup: Setup) -> Array:
+    batch = batches.actor
+    error = jnp.tanh(apply_mlp(actor, batch.observations, setup.compute)) - batch.actions
+    return batch_mean(jnp.mean(error**2, axis=-1), batch.weights)
+
+
+def update(
+    state: State, batches: Batches, noise: None, hyper: Hyper, step: Array, setup: Setup, config: BCConfig, phase: int
+) -> tuple[State, Metrics]:
+    value, gradients = jax.value_and_grad(loss)(state.actor, batches, setup)
+    actor, moments = adam_step(gradients, state.moments, state.actor, hyper["learning_rate"])
+    return State(actor, moments), {"loss": value}
+
+
+ALGORITHM = Algorithm(
+    name="bc",
+    config=BCConfig,
+    discrete=False,
+    period=lambda config: 1,
+    init=init,
+    noise=lambda key, setup, config: None,
+    update=update,
+    policy=lambda state, config: PolicyParts("deterministic", state.actor),
+    network_rows=lambda config: config.batch_size,
+    uses_rewards=False,
+)

@@ -1,0 +1,38 @@
+"""A population on disk, so that a killed training goes on where it was. Safetensors, written atomically."""
+
+from pathlib import Path
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from upweight.engine.population import Progress
+from upweight.errors import DatasetError
+from upweight.policies.safetensors_file import read_safetensors, write_safetensors
+
+FORMAT_VERSION = 1
+
+
+def save_checkpoint(path: Path, progress: Progress, *, updates: int, identity: str) -> None:
+    """``identity`` says what the training is; only the same one may go on from here."""
+    leaves = jax.tree_util.tree_leaves_with_path(progress)
+    arrays = {jax.tree_util.keystr(place): np.asarray(leaf) for place, leaf in leaves}
+    about = {"upweight_checkpoint": str(FORMAT_VERSION), "updates": str(updates), "identity": identity}
+    write_safetensors(path, arrays, about)
+
+
+def load_checkpoint(path: Path, like: Progress, *, identity: str) -> tuple[Progress, int]:
+    """The population as it was and the number of updates it had; ``like`` gives the structure."""
+    arrays, about = read_safetensors(path)
+    if about.get("upweight_checkpoint") != str(FORMAT_VERSION):
+        raise DatasetError(f"{path}: expected a checkpoint of version {FORMAT_VERSION}")
+    if about.get("identity") != identity:
+        raise DatasetError(f"{path}: belongs to another training (other runs, data or settings); use another folder")
+    leaves, structure = jax.tree_util.tree_flatten_with_path(like)
+    restored = []
+    for place, leaf in leaves:
+        array = arrays.get(jax.tree_util.keystr(place))
+        if array is None or array.shape != leaf.shape or array.dtype != leaf.dtype:
+            raise DatasetError(f"{path}: does not fit the population ({jax.tree_util.keystr(place)})")
+        restored.append(jnp.asarray(array))
+    return jax.tree_util.tree_unflatten(structure, restored), int(about["updates"])

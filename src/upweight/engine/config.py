@@ -1,0 +1,87 @@
+"""Settings of an algorithm: frozen, checked, JSON-able.
+
+A field made with :func:`traced` is a number the compiled program takes as data: agents that differ only in such fields, in
+their seed or in their weighting train together, and a new value never recompiles. All other fields shape the program.
+"""
+
+import difflib
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, field, fields
+from typing import Any, ClassVar, Self
+
+from upweight.errors import WeightingError
+
+
+class ConfigError(WeightingError):
+    """A setting of an algorithm is unknown or out of range."""
+
+
+def traced(default: float, *, low: float = 0.0, high: float = math.inf) -> Any:
+    """A number that is data to the compiled program, within [low, high]."""
+    return field(default=default, metadata={"traced": True, "low": low, "high": high})
+
+
+@dataclass(frozen=True)
+class Config:
+    """What all algorithms have in common."""
+
+    presets: ClassVar[dict[str, dict[str, Any]]] = {"paper": {}}
+
+    batch_size: int = 256
+    hidden_units: tuple[int, ...] = (256, 256)
+    initialization: str = "torch"  # or "orthogonal"
+    normalize_observations: bool = False  # by the agent's own dataset, unweighted
+    scale_rewards_by_return: bool = False  # r * 1000 / (max G - min G), by the agent's own dataset
+
+    def __post_init__(self) -> None:
+        for entry in fields(self):
+            value = getattr(self, entry.name)
+            if entry.metadata.get("traced"):
+                low, high = entry.metadata["low"], entry.metadata["high"]
+                if isinstance(value, bool) or not isinstance(value, int | float) or not low <= value <= high:
+                    raise ConfigError(f"{entry.name}: expected a number from {low:g} to {high:g}, found {value!r}")
+        object.__setattr__(self, "hidden_units", tuple(self.hidden_units))
+        if not self.hidden_units or any(not isinstance(width, int) or width < 1 for width in self.hidden_units):
+            raise ConfigError(f"hidden_units: expected widths of at least one layer, found {self.hidden_units!r}")
+        if isinstance(self.batch_size, bool) or not isinstance(self.batch_size, int) or self.batch_size < 1:
+            raise ConfigError(f"batch_size: expected a whole number above 0, found {self.batch_size!r}")
+        if self.initialization not in {"torch", "orthogonal"}:
+            raise ConfigError(f"initialization: expected torch or orthogonal, found {self.initialization!r}")
+
+    @classmethod
+    def preset(cls, name: str = "paper", **changes: Any) -> Self:
+        """Settings of a preset with some of them changed."""
+        if name not in cls.presets:
+            raise ConfigError(f"unknown preset {name!r}; {cls.__name__} has {', '.join(cls.presets)}")
+        known = [entry.name for entry in fields(cls)]
+        for key in changes:
+            if key not in known:
+                near = difflib.get_close_matches(key, known, n=1)
+                hint = f"did you mean {near[0]!r}?" if near else f"it has {', '.join(known)}"
+                raise ConfigError(f"{cls.__name__} has no setting {key!r}; {hint}")
+        return cls(**{**cls.presets[name], **changes})
+
+    @classmethod
+    def traced_names(cls) -> list[str]:
+        return [entry.name for entry in fields(cls) if entry.metadata.get("traced")]
+
+    def traced_values(self, num_updates: int) -> dict[str, float]:
+        """What is data to the compiled program, in a run of ``num_updates``."""
+        return {name: float(getattr(self, name)) for name in self.traced_names()}
+
+    def compile_key(self) -> tuple[Any, ...]:
+        """What shapes the compiled program."""
+        data = set(self.traced_names())
+        return tuple((entry.name, getattr(self, entry.name)) for entry in fields(self) if entry.name not in data)
+
+    def to_dict(self) -> dict[str, Any]:
+        """JSON-able; :meth:`from_dict` is the way back."""
+        values = {entry.name: getattr(self, entry.name) for entry in fields(self)}
+        return {**values, "hidden_units": list(self.hidden_units)}
+
+    @classmethod
+    def from_dict(cls, values: Mapping[str, Any]) -> Self:
+        return cls.preset(
+            next(iter(cls.presets)), **{key: tuple(v) if isinstance(v, list) else v for key, v in values.items()}
+        )

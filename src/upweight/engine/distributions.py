@@ -1,0 +1,34 @@
+"""Log-probabilities of the policies' distributions."""
+
+import math
+
+import jax
+import jax.numpy as jnp
+
+Array = jax.Array
+_HALF_LOG_2PI = 0.5 * math.log(2 * math.pi)
+
+
+def normal_log_prob(x: Array, mean: Array, log_std: Array) -> Array:
+    """Log-density [...] of independent normals, summed over the last axis."""
+    z = (x - mean) * jnp.exp(-log_std)
+    return jnp.sum(-0.5 * z**2 - log_std - _HALF_LOG_2PI, axis=-1)
+
+
+def tanh_normal(mean: Array, log_std: Array, noise: Array) -> tuple[Array, Array]:
+    r"""Action :math:`a = \tanh(u)`, :math:`u = \mu + \sigma\epsilon`, and its log-density.
+
+    :math:`\log\pi(a) = \log N(u) - \sum\log(1 - \tanh^2 u)`, the last term in its stable form
+    :math:`2(\log 2 - u - \mathrm{softplus}(-2u))`.
+    """
+    raw = mean + jnp.exp(log_std) * noise
+    jacobian = 2 * (math.log(2) - raw - jax.nn.softplus(-2 * raw))
+    log_prob = jnp.sum(-0.5 * noise**2 - log_std - _HALF_LOG_2PI - jacobian, axis=-1)
+    return jnp.tanh(raw), log_prob
+
+
+def tanh_normal_log_prob(action: Array, mean: Array, log_std: Array) -> Array:
+    """Log-density of a given action; actions at the bounds are taken just inside."""
+    inside = jnp.clip(action, -1 + 1e-6, 1 - 1e-6)
+    raw = jnp.arctanh(inside)
+    return normal_log_prob(raw, mean, log_std) - jnp.sum(jnp.log1p(-(inside**2)), axis=-1)

@@ -1,0 +1,115 @@
+"""The folder a training writes to.
+
+::
+
+    plan.json            what is trained, and on what
+    metrics.jsonl        a line per run and log interval
+    program-000.safetensors   checkpoint of each program, replaced as it advances
+    policies/run-000.safetensors, results.json   at the end
+"""
+
+import hashlib
+import json
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from upweight.data.atomic import atomic_target
+from upweight.data.dataset import Dataset
+from upweight.engine.run import Run
+from upweight.errors import DatasetError
+
+FORMAT_VERSION = 1
+Record = dict[str, Any]
+
+
+class TrainingFolder:
+    """Reads and writes one such folder."""
+
+    def __init__(self, path: Path, plan: dict[str, Any], *, resume: bool) -> None:
+        self.path = path
+        self.identity = hashlib.sha256(json.dumps(plan, sort_keys=True).encode()).hexdigest()
+        there = path / "plan.json"
+        if there.exists():
+            if not resume:
+                raise DatasetError(
+                    f"{path}: already holds a training; go on with resume=True (--resume), or choose another"
+                )
+            found = json.loads(there.read_text())
+            if found.get("identity") != self.identity:
+                raise DatasetError(
+                    f"{path}: holds another training (other runs, data or settings); choose another folder"
+                )
+        else:
+            path.mkdir(parents=True, exist_ok=True)
+            self._write_json(there, {**plan, "identity": self.identity})
+
+    def checkpoint(self, program: int) -> Path:
+        return self.path / f"program-{program:03d}.safetensors"
+
+    def policy(self, run: int) -> Path:
+        folder = self.path / "policies"
+        folder.mkdir(exist_ok=True)
+        return folder / f"run-{run:03d}.safetensors"
+
+    def append_metrics(self, records: Sequence[Record]) -> None:
+        with (self.path / "metrics.jsonl").open("a") as file:
+            file.writelines(json.dumps(record) + "\n" for record in records)
+
+    def read_metrics(self, runs: Sequence[int], up_to: int) -> list[Record]:
+        """What was logged for ``runs`` up to an update; later lines (of work that was lost) are removed."""
+        path = self.path / "metrics.jsonl"
+        if not path.exists():
+            return []
+        kept, mine = [], []
+        for line in path.read_text().splitlines():
+            try:
+                record = json.loads(line)
+            except ValueError:  # the last line of a killed process
+                continue
+            if record["run"] in runs and record["updates"] > up_to:
+                continue
+            kept.append(line)
+            if record["run"] in runs:
+                mine.append(record)
+        with atomic_target(path) as target:
+            target.write_text("".join(line + "\n" for line in kept))
+        return mine
+
+    def write_results(self, results: list[Record]) -> None:
+        self._write_json(self.path / "results.json", {"format": FORMAT_VERSION, "runs": results})
+
+    def _write_json(self, path: Path, value: Any) -> None:
+        with atomic_target(path) as target:
+            target.write_text(json.dumps(value, indent=1) + "\n")
+
+
+def describe_training(dataset: Dataset, runs: Sequence[Run], num_updates: int, precision: str) -> dict[str, Any]:
+    """Everything that determines the outcome."""
+    return {
+        "format": FORMAT_VERSION,
+        "num_updates": num_updates,
+        "precision": precision,
+        "dataset": {
+            "source": dataset.source,
+            "episodes": dataset.num_episodes,
+            "steps": dataset.num_steps,
+            "fingerprint": fingerprint(dataset),
+        },
+        "runs": [run.to_dict() for run in runs],
+    }
+
+
+def fingerprint(dataset: Dataset) -> str:
+    """A hash of the dataset's structure, rewards and a sample of its observations."""
+    digest = hashlib.sha256()
+    for array in (dataset.lengths, dataset.episodes.terminated, dataset.complete):
+        digest.update(np.ascontiguousarray(array).tobytes())
+    if dataset.has_rewards:
+        digest.update(dataset.rewards.tobytes())
+    step = max(1, dataset.num_steps // 1000)
+    digest.update(np.ascontiguousarray(dataset.observations[::step]).tobytes())
+    digest.update(np.ascontiguousarray(dataset.actions[::step]).tobytes())
+    return digest.hexdigest()[:16]

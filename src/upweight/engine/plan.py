@@ -1,0 +1,106 @@
+"""How runs are packed into programs: grouped by what shapes the program, split by what fits into memory."""
+
+import math
+import os
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import jax
+
+from upweight.data.dataset import Dataset
+from upweight.engine.algorithm import Setup
+from upweight.engine.config import ConfigError
+from upweight.engine.population import BLOCK_UPDATES
+from upweight.engine.run import Run
+
+_USABLE_SHARE = 0.8  # of the device's memory
+_STATE_COPIES = 3  # the state, its successor, and where the block began
+_ACTIVATION_COPIES = 4  # forward, backward and what lies between
+
+
+@dataclass(frozen=True)
+class ProgramPlan:
+    """Runs (by number) that train in one compiled program."""
+
+    runs: tuple[int, ...]
+    description: str
+    bytes_per_agent: int
+    bytes_of_data: int
+
+    @property
+    def total_bytes(self) -> int:
+        return self.bytes_of_data + len(self.runs) * self.bytes_per_agent
+
+
+@dataclass(frozen=True)
+class Plan:
+    """All programs of a training."""
+
+    programs: tuple[ProgramPlan, ...]
+    memory_limit: int
+
+    def __str__(self) -> str:
+        lines = [
+            f"{part.description} x {len(part.runs)}: about {_size(part.total_bytes)} "
+            f"({_size(part.bytes_of_data)} data, {_size(part.bytes_per_agent)} per agent)"
+            for part in self.programs
+        ]
+        return "\n".join([*lines, f"device memory: {_size(self.memory_limit)}"])
+
+
+def make_plan(dataset: Dataset, runs: Sequence[Run], setup: Setup, *, max_agents: int | None) -> Plan:
+    """Group runs that can share a program and split groups that would not fit."""
+    groups: dict[Any, list[int]] = {}
+    for number, run in enumerate(runs):
+        key = (run.method.name, run.config.compile_key(), run.actor_weighting is not None, run.reweight)
+        groups.setdefault(key, []).append(number)
+    limit = device_memory()
+    programs = []
+    for members in groups.values():
+        first = runs[members[0]]
+        per_agent, shared = agent_bytes(dataset, first, setup), data_bytes(dataset, first, setup)
+        fits = int((_USABLE_SHARE * limit - shared) // per_agent)
+        if fits < 1:
+            raise ConfigError(
+                f"{first.method.name}: one agent needs about {_size(shared + per_agent)} with its data, "
+                f"and the device has {_size(limit)}; use a smaller dataset, batch or network"
+            )
+        most = min(fits, max_agents or fits)
+        parts = math.ceil(len(members) / most)
+        size = math.ceil(len(members) / parts)
+        for first_place in range(0, len(members), size):
+            chosen = tuple(members[first_place : first_place + size])
+            programs.append(ProgramPlan(chosen, first.method.name, per_agent, shared))
+    return Plan(tuple(programs), limit)
+
+
+def agent_bytes(dataset: Dataset, run: Run, setup: Setup) -> int:
+    """Estimate of what one agent takes on the device."""
+    method, config = run.method, run.config
+    shapes = jax.eval_shape(lambda: method.init(jax.random.key(0), setup, config))
+    state = sum(leaf.size * leaf.dtype.itemsize for leaf in jax.tree.leaves(shapes))
+    widths = sum(config.hidden_units) + setup.observation_size + setup.action_size
+    activations = method.network_rows(config) * widths * setup.compute.itemsize
+    tables = dataset.num_episodes * 8 * (2 if run.actor_weighting is not None else 1)
+    draws = 8 * BLOCK_UPDATES * config.batch_size
+    return int(_STATE_COPIES * state + _ACTIVATION_COPIES * activations + tables + draws)
+
+
+def data_bytes(dataset: Dataset, run: Run, setup: Setup) -> int:
+    """What the dataset takes on the device, once for all agents."""
+    action_width = 1 if run.method.discrete else setup.action_size
+    width = setup.observation_size + action_width + (setup.observation_size + 2 if run.method.uses_rewards else 0)
+    return int(dataset.num_steps * width * setup.dtype.itemsize)
+
+
+def device_memory() -> int:
+    """Bytes on the device, or free in the computer where there is none."""
+    stats = jax.devices()[0].memory_stats()
+    if stats and "bytes_limit" in stats:
+        return int(stats["bytes_limit"])
+    return os.sysconf("SC_AVPHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+
+
+def _size(count: int) -> str:
+    return f"{count / 2**30:.2f} GiB" if count >= 2**30 else f"{count / 2**20:.1f} MiB"

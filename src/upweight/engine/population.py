@@ -1,0 +1,220 @@
+"""The compiled program: one ``scan`` over updates of one ``vmap`` over agents.
+
+An agent's randomness is a function of its own seed and of the update's number, nothing else: it draws the same batches
+whoever it trains with. Everything that differs between agents (:class:`Agents`) is data, so new values never recompile.
+"""
+
+from functools import partial
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+
+from upweight.engine.algorithm import Algorithm, Array, Batch, Batches, Setup
+from upweight.engine.config import Config
+from upweight.engine.sampling import EpisodeLayout, EpisodeTable, draw_steps
+
+BLOCK_UPDATES = 100  # batches are drawn, and health is checked, for this many updates at a time
+
+
+class Agents(NamedTuple):
+    """What tells the agents of a population apart; every leaf has a leading axis A."""
+
+    seed: Array  # uint32 [A]
+    hyper: dict[str, Array]  # the traced settings [A]
+    table: EpisodeTable  # [A, N]
+    actor_table: EpisodeTable | None  # [A, N] where actor and critic draw differently
+    episode_weight: Array | None  # [A, N] loss weights where samples are reweighted
+    observation_mean: Array  # [A, d]
+    observation_scale: Array  # [A, d]
+    reward_scale: Array  # [A]
+
+
+class Data(NamedTuple):
+    """The dataset on the device, shared by all agents."""
+
+    rows: Array  # [M, width]: observation, action and, if needed, next observation, reward, terminated
+    layout: EpisodeLayout
+
+
+class Progress(NamedTuple):
+    """Everything that changes during training; what a checkpoint holds."""
+
+    states: Any  # the algorithm's, [A, ...]
+    diverged_at: Array  # int32 [A] the first update with a NaN, -1 while all is well
+
+
+class Program:
+    """A population of one algorithm with one set of shapes."""
+
+    def __init__(self, algorithm: Algorithm, config: Config, setup: Setup, *, block: int = BLOCK_UPDATES) -> None:
+        self.algorithm, self.config, self.setup = algorithm, config, setup
+        self.period = algorithm.period(config)
+        self.block = self.period * max(1, block // self.period)
+        self._phase_metrics: dict[str, set[int]] = {}  # which phases report a metric; filled when tracing
+        self._advance = jax.jit(self._advance_all, static_argnames="num_updates", donate_argnums=0)
+
+    def start(self, agents: Agents) -> Progress:
+        """Freshly initialised agents."""
+        states = jax.jit(jax.vmap(lambda seed: self.algorithm.init(_init_key(seed), self.setup, self.config)))(
+            agents.seed
+        )
+        return Progress(states, jnp.full(agents.seed.shape, -1, jnp.int32))
+
+    def advance(
+        self, progress: Progress, agents: Agents, data: Data, first_update: int, num_updates: int
+    ) -> tuple[Progress, dict[str, Array], Array]:
+        """``num_updates`` more updates; returns the sums of the metrics [A] and the count of healthy updates [A].
+
+        ``first_update`` must be a multiple of the algorithm's period. ``progress`` is used up.
+        """
+        return self._advance(progress, agents, data, jnp.int32(first_update), num_updates=num_updates)
+
+    def draw(self, agents: Agents, data: Data, update: int) -> Array:
+        """The steps [A, B] that each agent learns from at one update; for tests and the curious."""
+        return jax.vmap(lambda agent: self._draw(agent, data.layout, jnp.int32(update))[0])(agents)
+
+    def metric_share(self, name: str, first_update: int, num_updates: int) -> float:
+        """Of that many updates, the share that reports the metric (TD3's actor learns at every second one)."""
+        if self.period == 1 or name not in self._phase_metrics:
+            return 1.0
+        phases = self._phase_metrics[name]
+        return sum((first_update + t) % self.period in phases for t in range(num_updates)) / num_updates
+
+    # ---- one population -----------------------------------------------------------------------------------------
+    def _advance_all(
+        self, progress: Progress, agents: Agents, data: Data, first: Array, num_updates: int
+    ) -> tuple[Progress, dict[str, Array], Array]:
+        count = agents.seed.shape[0]
+        zeros = jnp.zeros(count, self.setup.dtype)
+        carry = (progress, dict.fromkeys(self._metric_names(progress, agents, data), zeros), zeros)
+        whole, rest = divmod(num_updates, self.block)
+
+        def block(carry: Any, number: Array) -> tuple[Any, None]:
+            return self._block(carry, agents, data, first + number * self.block, self.block), None
+
+        if whole:
+            carry, _ = jax.lax.scan(block, carry, jnp.arange(whole, dtype=jnp.int32))
+        if rest:
+            carry = self._block(carry, agents, data, first + whole * self.block, rest)
+        return carry
+
+    def _block(self, carry: Any, agents: Agents, data: Data, first: Array, size: int) -> Any:
+        """``size`` updates, after which an agent that diverged is put back to where the block began, and stays there."""
+        before = carry[0]
+        after, sums, healthy = self._updates(carry, agents, data, first, size)
+        lost = (after.diverged_at < 0) & ~jax.vmap(_all_finite)(after.states)
+        diverged_at = jnp.where(lost, first + size - 1, after.diverged_at)
+        states = jax.vmap(_choose)(diverged_at < 0, after.states, before.states)
+        return Progress(states, diverged_at), sums, healthy
+
+    def _updates(self, carry: Any, agents: Agents, data: Data, first: Array, size: int) -> Any:
+        """Draw all batches, then scan over whole periods and unroll what is left."""
+        updates = first + jnp.arange(size, dtype=jnp.int32)
+        drawn = jax.vmap(lambda t: jax.vmap(lambda agent: self._draw(agent, data.layout, t))(agents))(updates)
+        periods = size // self.period
+
+        def one_period(carry: Any, inputs: Any) -> tuple[Any, None]:
+            times, draws = inputs
+            for phase in range(self.period):
+                here = jax.tree.map(lambda leaf, phase=phase: leaf[phase], draws)
+                carry = self._one_update(carry, agents, data, times[phase], here, phase)
+            return carry, None
+
+        if periods:
+            head = jax.tree.map(
+                lambda leaf: leaf[: periods * self.period].reshape(periods, self.period, *leaf.shape[1:]),
+                (updates, drawn),
+            )
+            carry, _ = jax.lax.scan(one_period, carry, head)
+        for number in range(periods * self.period, size):
+            here = jax.tree.map(lambda leaf, number=number: leaf[number], drawn)
+            carry = self._one_update(carry, agents, data, updates[number], here, number % self.period)
+        return carry
+
+    def _one_update(self, carry: Any, agents: Agents, data: Data, update: Array, drawn: Any, phase: int) -> Any:
+        progress, sums, healthy = carry
+        step = partial(self._agent_update, data=data, update=update, phase=phase)
+        progress, metrics, alive = jax.vmap(step)(progress, agents, drawn)
+        sums = {name: total + metrics[name] if name in metrics else total for name, total in sums.items()}
+        return progress, sums, healthy + alive
+
+    def _metric_names(self, progress: Progress, agents: Agents, data: Data) -> list[str]:
+        """Every metric that some phase reports, found without computing anything."""
+
+        def probe(progress: Progress, agents: Agents, phase: int) -> dict[str, Array]:
+            drawn = jax.vmap(lambda agent: self._draw(agent, data.layout, jnp.int32(0)))(agents)
+            step = partial(self._agent_update, data=data, update=jnp.int32(phase), phase=phase)
+            return jax.vmap(step)(progress, agents, drawn)[1]
+
+        for phase in range(self.period):
+            for name in jax.eval_shape(partial(probe, phase=phase), progress, agents):
+                self._phase_metrics.setdefault(name, set()).add(phase)
+        return list(self._phase_metrics)
+
+    # ---- one agent ----------------------------------------------------------------------------------------------
+    def _agent_update(
+        self, progress: Progress, agent: Agents, drawn: Any, data: Data, update: Array, phase: int
+    ) -> tuple[Progress, dict[str, Array], Array]:
+        """One update of one agent."""
+        steps, weights, actor_steps = drawn
+        critic = self._batch(agent, data, steps, weights)
+        actor = critic if actor_steps is None else self._batch(agent, data, actor_steps, None)
+        key = jax.random.fold_in(_update_key(agent.seed, update), 2)
+        noise = self.algorithm.noise(key, self.setup, self.config)
+        states, metrics = self.algorithm.update(
+            progress.states, Batches(critic, actor), noise, agent.hyper, update, self.setup, self.config, phase
+        )
+        bad = (progress.diverged_at < 0) & ~jnp.isfinite(sum(metrics.values()))
+        diverged_at = jnp.where(bad, update, progress.diverged_at)
+        alive = diverged_at < 0
+        shown = {name: jnp.where(alive, value, 0) for name, value in metrics.items()}
+        return Progress(states, diverged_at), shown, alive.astype(self.setup.dtype)
+
+    def _draw(self, agent: Agents, layout: EpisodeLayout, update: Array) -> tuple[Array, Array | None, Array | None]:
+        """Steps [B] for the critic, their loss weights, and steps for the actor where it draws its own."""
+        key = _update_key(agent.seed, update)
+        count = self.config.batch_size
+        steps, episodes = draw_steps(jax.random.fold_in(key, 0), agent.table, layout, count)
+        weights = None if agent.episode_weight is None else agent.episode_weight[episodes]
+        if agent.actor_table is None:
+            return steps, weights, None
+        return steps, weights, draw_steps(jax.random.fold_in(key, 1), agent.actor_table, layout, count)[0]
+
+    def _batch(self, agent: Agents, data: Data, steps: Array, weights: Array | None) -> Batch:
+        """Gather the rows and split them; normalise observations and scale rewards as this agent does."""
+        rows = data.rows.at[steps].get(mode="promise_in_bounds")
+        size = self.setup.observation_size
+        width = 1 if self.algorithm.discrete else self.setup.action_size
+        observations, actions, rest = rows[:, :size], rows[:, size : size + width], rows[:, size + width :]
+        if self.algorithm.discrete:
+            actions = actions[:, 0].astype(jnp.int32)
+        if self.algorithm.uses_rewards:
+            following, rewards, terminated = rest[:, :size], rest[:, size] * agent.reward_scale, rest[:, size + 1]
+        else:
+            following, rewards, terminated = observations, jnp.zeros_like(rest[:, :0].sum(axis=1)), jnp.zeros(())
+        if self.config.normalize_observations:
+            observations, following = (
+                (part - agent.observation_mean) / agent.observation_scale for part in (observations, following)
+            )
+        return Batch(observations, actions, rewards, following, terminated, weights)
+
+
+def _all_finite(states: Any) -> Array:
+    checks = [
+        jnp.all(jnp.isfinite(leaf)) for leaf in jax.tree.leaves(states) if jnp.issubdtype(leaf.dtype, jnp.floating)
+    ]
+    return jnp.all(jnp.array(checks))
+
+
+def _choose(condition: Array, one: Any, other: Any) -> Any:
+    return jax.tree.map(lambda a, b: jnp.where(condition, a, b), one, other)
+
+
+def _init_key(seed: Array) -> Array:
+    return jax.random.fold_in(jax.random.key(seed), 0)
+
+
+def _update_key(seed: Array, update: Array) -> Array:
+    """The root of an agent's randomness at one update."""
+    return jax.random.fold_in(jax.random.fold_in(jax.random.key(seed), 1), update)

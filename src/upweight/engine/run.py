@@ -1,0 +1,113 @@
+"""What to train: a run is one agent."""
+
+import hashlib
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from upweight.data.dataset import Dataset
+from upweight.engine.algorithm import Algorithm, algorithms, find_algorithm
+from upweight.engine.config import Config, ConfigError
+from upweight.weightings.registry import make_weighting
+from upweight.weightings.weighting import Weighting, resolve_weights
+
+
+def algorithm_config(name: str, *, preset: str = "paper", **changes: Any) -> Config:
+    """Settings of an algorithm: a preset ("paper", for some "official") with some of them changed."""
+    return find_algorithm(name).config.preset(preset, **changes)
+
+
+@dataclass(frozen=True, eq=False)
+class Run:
+    """One agent: what it learns with, what it learns from, and its seed.
+
+    ``algorithm``: a name ("bc", "td3_bc", "iql", "cql", "discrete_...") for the paper's settings, or a config.
+    ``weighting``: a weighting, its name, or an array [N]. ``episodes`` restricts the agent to part of the dataset, possibly with
+    repetitions; weights and normalisers then come from that part alone. ``actor_weighting`` lets the actor draw its own batches,
+    while critics (and IQL's V) use ``weighting``. ``reweight=True`` draws uniformly and multiplies losses by
+    :math:`M w_{i,t}` instead.
+    """
+
+    algorithm: str | Config = "bc"
+    weighting: Weighting | ArrayLike | str = "uniform"
+    seed: int = 0
+    episodes: ArrayLike | None = None
+    actor_weighting: Weighting | ArrayLike | str | None = None
+    reweight: bool = False
+
+    def __post_init__(self) -> None:
+        if isinstance(self.seed, bool) or not isinstance(self.seed, int | np.integer) or not 0 <= self.seed < 2**32:
+            raise ConfigError(f"seed: expected a whole number from 0 to 2^32 - 1, found {self.seed!r}")
+        if self.reweight and self.actor_weighting is not None:
+            raise ConfigError(
+                "reweight and actor_weighting cannot be combined: reweighted losses share one uniform batch"
+            )
+        object.__setattr__(self, "algorithm", self.config)  # resolved once, so that a wrong name fails here
+        for field in ("weighting", "actor_weighting"):
+            if isinstance(value := getattr(self, field), str):
+                object.__setattr__(self, field, make_weighting(value))
+
+    @property
+    def config(self) -> Config:
+        return algorithm_config(self.algorithm) if isinstance(self.algorithm, str) else self.algorithm
+
+    @property
+    def method(self) -> Algorithm:
+        """The algorithm that the config belongs to."""
+        for algorithm in algorithms().values():
+            if type(self.config) is algorithm.config:
+                return algorithm
+        raise ConfigError(f"no algorithm has settings of type {type(self.config).__name__}")
+
+    def to_dict(self) -> dict[str, Any]:
+        """JSON-able description; arrays are summarised, not spelled out."""
+        return {
+            "algorithm": self.method.name,
+            "config": self.config.to_dict(),
+            "weighting": _describe(self.weighting),
+            "actor_weighting": None if self.actor_weighting is None else _describe(self.actor_weighting),
+            "seed": int(self.seed),
+            "episodes": None if self.episodes is None else _summary(self.episodes),
+            "reweight": self.reweight,
+        }
+
+
+def _describe(weighting: Any) -> dict[str, Any]:
+    return weighting.to_dict() if isinstance(weighting, Weighting) else {"name": "given", **_summary(weighting)}
+
+
+def _summary(values: ArrayLike) -> dict[str, Any]:
+    array = np.ascontiguousarray(values)
+    return {"count": array.size, "hash": hashlib.sha256(array.tobytes()).hexdigest()[:16]}
+
+
+def pool_weights(weighting: Any, part: Dataset, episodes: NDArray[np.int64], num_episodes: int) -> NDArray[np.float64]:
+    """Weights over a pool of ``num_episodes`` of a weighting (or array) that applies to the ``episodes`` of ``part``."""
+    pooled = np.zeros(num_episodes)
+    np.add.at(pooled, episodes, resolve_weights(weighting, part))  # an episode that was drawn twice counts twice
+    return pooled
+
+
+def check_runs(dataset: Dataset, runs: Sequence[Run]) -> None:
+    """Refuse what cannot work before anything is compiled."""
+    if not runs:
+        raise ConfigError("expected at least one run, found none")
+    for number, run in enumerate(runs):
+        method = run.method
+        if method.discrete != dataset.discrete_actions:
+            have, need = ("discrete", "continuous") if dataset.discrete_actions else ("continuous", "discrete")
+            twin = method.name.removeprefix("discrete_") if method.discrete else f"discrete_{method.name}"
+            hint = f"; use {twin!r}" if twin in algorithms() else ""
+            raise ConfigError(
+                f"run {number}: {method.name} needs {need} actions, but {dataset.source} has {have} ones{hint}"
+            )
+        if len(dataset.observation_shape) > 1:
+            raise ConfigError(
+                f"run {number}: expected vector observations, found shape {dataset.observation_shape}; "
+                "encode images first (the engine has no convolutions)"
+            )
+        if method.uses_rewards and not dataset.has_rewards:
+            raise ConfigError(f"run {number}: {method.name} learns from rewards, and {dataset.source} has none")

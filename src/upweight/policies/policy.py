@@ -1,0 +1,137 @@
+"""What training yields: a small network that maps observations to actions."""
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from upweight.errors import DatasetError
+from upweight.policies.safetensors_file import read_safetensors, write_safetensors
+
+FORMAT_VERSION = 1
+KINDS = ("deterministic", "gaussian", "tanh_gaussian", "categorical", "greedy")
+LOG_STD_RANGE = (-20.0, 2.0)  # of tanh_gaussian
+Layer = tuple[NDArray[Any], NDArray[Any]]  # weights [in, out], bias [out]
+
+
+@dataclass(frozen=True, eq=False)
+class Policy:
+    """A multi-layer perceptron with ReLU between layers, and what its outputs mean.
+
+    ``deterministic``  tanh(x) is the action
+    ``gaussian``       N(tanh(x), sigma), sigma the same in every state
+    ``tanh_gaussian``  tanh(N(mean, sigma)), outputs are the means and then the log sigmas
+    ``categorical``    outputs are logits of discrete actions
+    ``greedy``         outputs are values of discrete actions; the highest is taken
+    """
+
+    kind: str
+    layers: tuple[Layer, ...]
+    observation_mean: NDArray[Any]  # [d], subtracted
+    observation_scale: NDArray[Any]  # [d], divided by
+    log_std: NDArray[Any] | None = None  # [a] of gaussian
+    action_low: NDArray[Any] | None = None  # [a], what -1 stands for; None if actions are discrete
+    action_high: NDArray[Any] | None = None  # [a], what +1 stands for
+    metadata: Mapping[str, Any] = field(default_factory=dict)
+
+    @property
+    def observation_size(self) -> int:
+        return len(self.observation_mean)
+
+    @property
+    def is_discrete(self) -> bool:
+        return self.kind in {"categorical", "greedy"}
+
+    def act(self, observations: ArrayLike, rng: np.random.Generator | None = None) -> NDArray[Any]:
+        """Actions for observations [E, d] (or one [d]): the deterministic ones, or sampled ones if ``rng`` is given."""
+        given = np.asarray(observations, np.float32)
+        batch = np.atleast_2d(given)
+        if given.ndim not in {1, 2} or batch.shape[1] != self.observation_size:
+            raise ValueError(f"expected observations [E, {self.observation_size}], found shape {given.shape}")
+        actions = self._choose(self._outputs(batch), rng)
+        return actions[0] if given.ndim == 1 else actions
+
+    def save(self, path: str | Path) -> None:
+        """Write one safetensors file, completely or not at all."""
+        arrays = {"observation_mean": self.observation_mean, "observation_scale": self.observation_scale}
+        for number, (weights, bias) in enumerate(self.layers):
+            arrays[f"layer{number}.weight"] = weights
+            arrays[f"layer{number}.bias"] = bias
+        for name in ("log_std", "action_low", "action_high"):
+            if (array := getattr(self, name)) is not None:
+                arrays[name] = array
+        about = {"upweight_policy": str(FORMAT_VERSION), "kind": self.kind, "metadata": json.dumps(dict(self.metadata))}
+        write_safetensors(Path(path), arrays, about)
+
+    def _outputs(self, observations: NDArray[np.float32]) -> NDArray[Any]:
+        x = (observations - self.observation_mean) / self.observation_scale
+        for weights, bias in self.layers[:-1]:
+            x = np.maximum(x @ weights + bias, 0)
+        weights, bias = self.layers[-1]
+        return x @ weights + bias
+
+    def _choose(self, outputs: NDArray[Any], rng: np.random.Generator | None) -> NDArray[Any]:
+        if self.is_discrete:
+            if rng is not None and self.kind == "categorical":
+                outputs = outputs + rng.gumbel(size=outputs.shape)
+            return np.argmax(outputs, axis=1)
+        assert self.action_low is not None and self.action_high is not None
+        size = len(self.action_low)
+        if self.kind == "tanh_gaussian":
+            mean, log_std = outputs[:, :size], np.clip(outputs[:, size:], *LOG_STD_RANGE)
+            noise = 0.0 if rng is None else np.exp(log_std) * rng.standard_normal(mean.shape, np.float32)
+            squashed = np.tanh(mean + noise)
+        else:
+            squashed = np.tanh(outputs)
+            if rng is not None and self.kind == "gaussian":
+                assert self.log_std is not None
+                noise = np.exp(self.log_std) * rng.standard_normal(outputs.shape, np.float32)
+                squashed = np.clip(squashed + noise, -1, 1)
+        return (self.action_low + (squashed + 1) / 2 * (self.action_high - self.action_low)).astype(np.float32)
+
+
+def load_policy(path: str | Path) -> Policy:
+    """The policy that :meth:`Policy.save` wrote; needs NumPy only."""
+    arrays, about = read_safetensors(Path(path))
+    if about.get("upweight_policy") != str(FORMAT_VERSION):
+        raise DatasetError(
+            f"{path}: expected a policy file of version {FORMAT_VERSION}, found {about.get('upweight_policy', 'none')}"
+        )
+    count = sum(name.endswith(".weight") for name in arrays)
+    try:
+        policy = Policy(
+            kind=about["kind"],
+            layers=tuple((arrays[f"layer{i}.weight"], arrays[f"layer{i}.bias"]) for i in range(count)),
+            observation_mean=arrays["observation_mean"],
+            observation_scale=arrays["observation_scale"],
+            log_std=arrays.get("log_std"),
+            action_low=arrays.get("action_low"),
+            action_high=arrays.get("action_high"),
+            metadata=json.loads(about.get("metadata", "{}")),
+        )
+    except (KeyError, ValueError) as error:
+        raise DatasetError(f"{path}: the policy file lacks {error}") from None
+    _check(policy, Path(path))
+    return policy
+
+
+def _check(policy: Policy, path: Path) -> None:
+    """Refuse layers that do not fit together."""
+    if policy.kind not in KINDS:
+        raise DatasetError(f"{path}: unknown kind of policy {policy.kind!r}; known: {', '.join(KINDS)}")
+    width = policy.observation_size
+    for number, (weights, bias) in enumerate(policy.layers):
+        if weights.ndim != 2 or weights.shape[0] != width or bias.shape != weights.shape[1:]:
+            raise DatasetError(f"{path}: layer {number} has shape {weights.shape} after {width} numbers")
+        width = weights.shape[1]
+    if not policy.layers or policy.observation_scale.shape != policy.observation_mean.shape:
+        raise DatasetError(f"{path}: the policy file has no layers, or its normaliser does not fit")
+    if not policy.is_discrete:
+        bounds = [policy.action_low, policy.action_high, *([policy.log_std] if policy.kind == "gaussian" else [])]
+        size = width // 2 if policy.kind == "tanh_gaussian" else width
+        if any(array is None or array.shape != (size,) for array in bounds):
+            raise DatasetError(f"{path}: expected action bounds (and log_std) of {size} numbers")

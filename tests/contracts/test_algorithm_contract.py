@@ -1,0 +1,110 @@
+"""What every algorithm must do; a new one is tested by being in its folder."""
+
+import json
+from dataclasses import replace
+from pathlib import Path
+
+import jax
+import numpy as np
+import pytest
+
+import upweight as uw
+from support.training import build, dataset_for, leaves, parameters, small_config
+from upweight.engine.algorithm import algorithms
+
+pytestmark = pytest.mark.slow
+every = pytest.mark.parametrize("name", list(algorithms()))
+
+
+@every
+def test_an_agent_does_not_depend_on_its_company(name: str) -> None:
+    """Alone, first, last, or split over programs: the same batches exactly, and in float64 the same parameters."""
+    ds, config = dataset_for(name), small_config(name)
+    runs = [uw.Run(config, uw.ReturnWeighting(0.2), seed) for seed in (5, 6, 7)]
+    together = uw.train(ds, runs, num_updates=200, precision="float64")
+    alone = [uw.train(ds, [run], num_updates=200, precision="float64")[0] for run in runs[:1]]
+    turned = uw.train(ds, runs[::-1], num_updates=200, precision="float64", max_agents=3)[::-1]
+    np.testing.assert_allclose(parameters(together[0]), parameters(alone[0]), rtol=0, atol=1e-6)  # stored as float32
+    for one, other in zip(together, turned, strict=True):
+        np.testing.assert_allclose(parameters(one), parameters(other), rtol=0, atol=1e-6)
+
+
+@every
+def test_vmapped_equals_single_in_float64(name: str) -> None:
+    ds, config = dataset_for(name), small_config(name)
+    runs = [uw.Run(config, uw.ReturnWeighting(0.2), seed) for seed in (5, 6, 7)]
+    with jax.enable_x64(True):
+        states = []
+        for chosen in (runs, runs[1:2]):
+            program, agents, data = build(chosen, ds, "float64")
+            states.append(program.advance(program.start(agents), agents, data, 0, 200)[0].states)
+        for many, one in zip(leaves(states[0]), leaves(states[1]), strict=True):
+            np.testing.assert_allclose(many[1], one[0], rtol=0, atol=1e-9)
+
+
+@every
+def test_batches_are_identical_and_one_update_agrees_in_float32(name: str) -> None:
+    ds, config = dataset_for(name), small_config(name)
+    runs = [uw.Run(config, uw.ReturnWeighting(0.2), seed) for seed in (5, 6, 7)]
+    seen = []
+    for chosen in (runs, runs[2:]):
+        program, agents, data = build(chosen, ds)
+        draws = [np.asarray(program.draw(agents, data, update))[-1] for update in (0, 17)]
+        after = program.advance(program.start(agents), agents, data, 0, 1)[0].states
+        seen.append((draws, [leaf[-1] for leaf in leaves(after)]))
+    np.testing.assert_array_equal(seen[0][0], seen[1][0])
+    for many, one in zip(seen[0][1], seen[1][1], strict=True):
+        np.testing.assert_allclose(many, one, rtol=0, atol=1e-5)
+
+
+@every
+def test_new_values_never_recompile_and_every_setting_matters(name: str) -> None:
+    ds, config = dataset_for(name), small_config(name)
+    special = {"target_every_updates": 3.0, "max_weight": 0.5, "actor_decay_updates": 12.0, "expectile": 0.9}
+    changed = [replace(config, **{key: special.get(key, 0.3 * getattr(config, key))}) for key in config.traced_names()]
+    runs = [uw.Run(one, "rw", seed=0) for one in [config, *changed]]
+    program, agents, data = build(runs, ds)
+    states = program.advance(program.start(agents), agents, data, 0, 20)[0].states
+    for place, key in enumerate(config.traced_names(), start=1):
+        assert any((leaf[place] != leaf[0]).any() for leaf in leaves(states)), key
+    other = [uw.Run(one, uw.AdvantageWeighting(0.7), seed=9) for one in [*changed, config]]
+    _, agents, _ = build(other, ds)
+    program.advance(program.start(agents), agents, data, 20, 20)
+    assert program._advance._cache_size() == 1
+
+
+@every
+def test_learns_is_finite_and_repeats_itself(name: str, tmp_path: Path) -> None:
+    ds = dataset_for(name)
+    run = uw.Run(small_config(name), "aw", seed=1)
+    one, two = (uw.train(ds, [run], num_updates=100)[0] for _ in range(2))
+    assert parameters(one).tobytes() == parameters(two).tobytes()
+    assert one.status == "finished"
+    assert all(np.isfinite(list(record.values())).all() for record in one.metrics)
+    start = uw.train(ds, [run], num_updates=1)[0]
+    assert (parameters(start) != parameters(one)).any()
+
+
+@every
+def test_save_load_act(name: str, tmp_path: Path) -> None:
+    ds = dataset_for(name)
+    result = uw.train(ds, [uw.Run(small_config(name), "rw")], num_updates=20, output=tmp_path / "out")[0]
+    policy = uw.load_policy(tmp_path / "out" / "policies" / "run-000.safetensors")
+    observations = ds.observations[:7]
+    np.testing.assert_array_equal(policy.act(observations), result.policy.act(observations))
+    drawn = policy.act(observations, np.random.default_rng(0))
+    assert drawn.shape == policy.act(observations).shape
+    if ds.discrete_actions:
+        assert set(drawn) <= set(range(4))
+    else:
+        assert (np.abs(drawn) <= 1).all()
+    assert policy.metadata["run"]["algorithm"] == name
+
+
+@every
+def test_config_round_trip_and_presets(name: str) -> None:
+    kind = algorithms()[name].config
+    for preset in kind.presets:
+        config = kind.preset(preset)
+        assert kind.from_dict(json.loads(json.dumps(config.to_dict()))) == config
+    assert "paper" in kind.presets

@@ -1,0 +1,350 @@
+"""Losses and updates against d3rlpy's own: same weights, same batches, same noise."""
+
+import warnings
+from collections.abc import Callable
+from typing import Any
+
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from upweight.engine.algorithm import Batch, Batches, Setup, find_algorithm
+from upweight.engine.nn import Linear
+from upweight.engine.optimizer import init_adam
+from upweight.engine.run import algorithm_config
+
+pytestmark = pytest.mark.slow
+OBSERVATION, ACTION, COUNT, HIDDEN = 5, 3, 64, [32, 32]
+NEVER = 1e12  # updates over which the actor's rate would decay
+
+
+@pytest.fixture(scope="module")
+def d3rlpy() -> Any:
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        import d3rlpy
+
+        d3rlpy.seed(0)
+        return d3rlpy
+
+
+class Noises:
+    """Random numbers handed to torch in the order in which d3rlpy asks for them."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        import torch
+
+        self.queue: list[np.ndarray] = []
+        monkeypatch.setattr(torch, "randn", lambda shape, **_: self.pop(shape))
+        monkeypatch.setattr(
+            torch.distributions.normal, "_standard_normal", lambda shape, dtype, device: self.pop(shape)
+        )
+        monkeypatch.setattr(torch.Tensor, "uniform_", lambda tensor, low, high: tensor.copy_(self.pop(tensor.shape)))
+
+    def pop(self, shape: Any) -> Any:
+        import torch
+
+        array = self.queue.pop(0)
+        assert tuple(array.shape) == tuple(shape)
+        return torch.tensor(array)
+
+
+def linear(module: Any) -> Linear:
+    return Linear(
+        jnp.asarray(module.weight.detach().numpy().T.copy()), jnp.asarray(module.bias.detach().numpy().copy())
+    )
+
+
+def mlp(encoder: Any, *heads: Any) -> Any:
+    """Our layers from a d3rlpy encoder and its heads (laid side by side)."""
+    import torch
+
+    hidden = [linear(layer) for layer in encoder._layers if isinstance(layer, torch.nn.Linear)]
+    outputs = [linear(head) for head in heads]
+    last = Linear(jnp.concatenate([o.weight for o in outputs], 1), jnp.concatenate([o.bias for o in outputs]))
+    return (*hidden, last)
+
+
+def stack(networks: list[Any]) -> Any:
+    return tuple(
+        Linear(*(jnp.stack(parts) for parts in zip(*layers, strict=True))) for layers in zip(*networks, strict=True)
+    )
+
+
+def critics(modules: Any) -> Any:
+    return stack([mlp(q._encoder, q._fc) for q in modules])
+
+
+def assert_same(ours: Any, theirs: Any) -> None:
+    for a, b in zip(ours, theirs, strict=True):
+        np.testing.assert_allclose(a.weight, b.weight, rtol=1e-4, atol=2e-6)
+        np.testing.assert_allclose(a.bias, b.bias, rtol=1e-4, atol=2e-6)
+
+
+def make_batch(rng: np.random.Generator, discrete: bool) -> tuple[Batch, Any]:
+    """The same transitions for us and for d3rlpy."""
+    import torch
+    from d3rlpy.torch_utility import TorchMiniBatch
+
+    observations, following = rng.normal(size=(2, COUNT, OBSERVATION)).astype(np.float32)
+    actions = (
+        rng.integers(0, ACTION, (COUNT, 1)) if discrete else rng.uniform(-1, 1, (COUNT, ACTION)).astype(np.float32)
+    )
+    rewards = rng.normal(size=(COUNT, 1)).astype(np.float32)
+    terminated = (rng.random((COUNT, 1)) < 0.2).astype(np.float32)
+    zeros = np.zeros_like(rewards)
+    theirs = TorchMiniBatch(
+        observations=torch.tensor(observations),
+        actions=torch.tensor(actions, dtype=torch.float32),
+        rewards=torch.tensor(rewards),
+        next_observations=torch.tensor(following),
+        next_actions=torch.tensor(actions, dtype=torch.float32),
+        returns_to_go=torch.tensor(zeros),
+        terminals=torch.tensor(terminated),
+        intervals=torch.tensor(np.ones_like(rewards)),
+        device="cpu",
+    )
+    ours = Batch(
+        jnp.asarray(observations),
+        jnp.asarray(actions[:, 0] if discrete else actions),
+        jnp.asarray(rewards[:, 0]),
+        jnp.asarray(following),
+        jnp.asarray(terminated[:, 0]),
+        None,
+    )
+    return ours, theirs
+
+
+def train_both(
+    name: str,
+    config: Any,
+    impl: Any,
+    state: Any,
+    *,
+    noise: Callable[[np.random.Generator], tuple[Any, list[np.ndarray]]] | None = None,
+    noises: Noises | None = None,
+    losses: dict[str, str],
+    compare: Callable[[Any], None],
+) -> None:
+    """Five updates of both; losses are compared at each, parameters after the first and the last."""
+    algorithm = find_algorithm(name)
+    setup = Setup(OBSERVATION, ACTION, jnp.dtype("float32"), jnp.dtype("float32"))
+    hyper = {key: jnp.float32(value) for key, value in config.traced_values(1).items()}
+    rng = np.random.default_rng(0)
+    for step in range(5):
+        ours, theirs = make_batch(rng, algorithm.discrete)
+        ours_noise = None
+        if noise is not None and noises is not None:
+            ours_noise, noises.queue = noise(rng)
+        phase = step % algorithm.period(config)
+        state, metrics = algorithm.update(
+            state, Batches(ours, ours), ours_noise, hyper, jnp.int32(step), setup, config, phase
+        )
+        reported = impl.inner_update(theirs, step)
+        assert noises is None or not noises.queue
+        for mine, other in losses.items():
+            if mine in metrics:
+                np.testing.assert_allclose(metrics[mine], reported[other], rtol=1e-4, atol=1e-6)
+        if step in (0, 4):
+            compare(state)
+
+
+def build(d3rlpy: Any, config: Any) -> Any:
+    algo = config.create(device="cpu:0")
+    algo.create_impl((OBSERVATION,), ACTION)
+    return algo.impl
+
+
+def encoder(d3rlpy: Any) -> Any:
+    return d3rlpy.models.encoders.VectorEncoderFactory(HIDDEN)
+
+
+OURS = {"hidden_units": tuple(HIDDEN), "batch_size": COUNT}
+
+
+def test_bc(d3rlpy: Any) -> None:
+    impl = build(d3rlpy, d3rlpy.algos.BCConfig(encoder_factory=encoder(d3rlpy)))
+    policy = impl._modules.imitator
+    actor = mlp(policy._encoder, policy._fc)
+    state = find_algorithm("bc").init.__globals__["State"](actor, init_adam(actor))
+    train_both(
+        "bc",
+        algorithm_config("bc", **OURS),
+        impl,
+        state,
+        losses={"loss": "loss"},
+        compare=lambda s: assert_same(s.actor, mlp(policy._encoder, policy._fc)),
+    )
+
+
+def test_td3_bc(d3rlpy: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    factory = encoder(d3rlpy)
+    config = d3rlpy.algos.TD3PlusBCConfig(actor_encoder_factory=factory, critic_encoder_factory=factory)
+    impl = build(d3rlpy, config)
+    m = impl._modules
+
+    def read() -> dict[str, Any]:
+        return {
+            "actor": mlp(m.policy._encoder, m.policy._fc),
+            "critics": critics(m.q_funcs),
+            "target_actor": mlp(m.targ_policy._encoder, m.targ_policy._fc),
+            "target_critics": critics(m.targ_q_funcs),
+        }
+
+    parts = read()
+    moments = {"actor_moments": init_adam(parts["actor"]), "critic_moments": init_adam(parts["critics"])}
+    state = find_algorithm("td3_bc").init.__globals__["State"](**parts, **moments)
+
+    def noise(rng: np.random.Generator) -> tuple[Any, list[np.ndarray]]:
+        array = rng.normal(size=(COUNT, ACTION)).astype(np.float32)
+        return jnp.asarray(array), [array]
+
+    train_both(
+        "td3_bc",
+        algorithm_config("td3_bc", **OURS),
+        impl,
+        state,
+        noise=noise,
+        noises=Noises(monkeypatch),
+        losses={"critic_loss": "critic_loss", "actor_loss": "actor_loss"},
+        compare=lambda s: [assert_same(getattr(s, name), part) for name, part in read().items()] and None,
+    )
+
+
+def test_iql(d3rlpy: Any) -> None:
+    factory = encoder(d3rlpy)
+    config = d3rlpy.algos.IQLConfig(
+        actor_encoder_factory=factory, critic_encoder_factory=factory, value_encoder_factory=factory
+    )
+    impl = build(d3rlpy, config)
+    m = impl._modules
+
+    def read() -> dict[str, Any]:
+        return {
+            "actor": mlp(m.policy._encoder, m.policy._mu),
+            "critics": critics(m.q_funcs),
+            "value": mlp(m.value_func._encoder, m.value_func._fc),
+            "target_critics": critics(m.targ_q_funcs),
+        }
+
+    parts = read()
+    std = jnp.asarray(m.policy._logstd.detach().numpy()[0].copy())
+    state = find_algorithm("iql").init.__globals__["State"](
+        **parts,
+        std_parameter=std,
+        actor_moments=init_adam((parts["actor"], std)),
+        critic_moments=init_adam(parts["critics"]),
+        value_moments=init_adam(parts["value"]),
+    )
+
+    def compare(s: Any) -> None:
+        for name, part in read().items():
+            assert_same(getattr(s, name), part)
+        np.testing.assert_allclose(s.std_parameter, m.policy._logstd.detach().numpy()[0], rtol=1e-4, atol=1e-6)
+
+    train_both(
+        "iql",
+        algorithm_config("iql", **OURS, actor_decay_updates=NEVER),
+        impl,
+        state,
+        losses={"critic_loss": "q_loss", "value_loss": "v_loss", "actor_loss": "actor_loss"},
+        compare=compare,
+    )
+
+
+def test_cql(d3rlpy: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """d3rlpy 2 sums the conservative term over critics where version 1 averaged it: half the weight is the same loss."""
+    factory, samples = encoder(d3rlpy), 4
+    config = d3rlpy.algos.CQLConfig(
+        actor_encoder_factory=factory,
+        critic_encoder_factory=factory,
+        alpha_learning_rate=0.0,
+        initial_alpha=1.0,
+        alpha_threshold=0.0,
+        conservative_weight=2.5,
+        n_action_samples=samples,
+    )
+    impl = build(d3rlpy, config)
+    m = impl._modules
+
+    def read() -> dict[str, Any]:
+        return {
+            "actor": mlp(m.policy._encoder, m.policy._mu, m.policy._logstd),
+            "critics": critics(m.q_funcs),
+            "target_critics": critics(m.targ_q_funcs),
+        }
+
+    def log_temperature() -> Any:
+        return next(m.log_temp.parameters()).detach().numpy().reshape(()).copy()
+
+    parts = read()
+    temperature = jnp.asarray(log_temperature())
+    state = find_algorithm("cql").init.__globals__["State"](
+        **parts,
+        log_temperature=temperature,
+        actor_moments=init_adam(parts["actor"]),
+        critic_moments=init_adam(parts["critics"]),
+        temperature_moments=init_adam(temperature),
+    )
+
+    def noise(rng: np.random.Generator) -> tuple[Any, list[np.ndarray]]:
+        kind = find_algorithm("cql").noise.__globals__["Noise"]
+        here, there = rng.normal(size=(2, COUNT, samples, ACTION)).astype(np.float32)
+        anywhere = rng.uniform(-1, 1, (COUNT, samples, ACTION)).astype(np.float32)
+        actor = rng.normal(size=(COUNT, ACTION)).astype(np.float32)
+        asked = [here.transpose(1, 0, 2), there.transpose(1, 0, 2), anywhere.reshape(-1, ACTION), actor]
+        return kind(*map(jnp.asarray, (here, there, anywhere, actor, actor))), asked
+
+    def compare(s: Any) -> None:
+        for name, part in read().items():
+            assert_same(getattr(s, name), part)
+        np.testing.assert_allclose(s.log_temperature, log_temperature(), rtol=1e-4)
+
+    train_both(
+        "cql",
+        algorithm_config("cql", **OURS, action_samples=samples),
+        impl,
+        state,
+        noise=noise,
+        noises=Noises(monkeypatch),
+        losses={"critic_loss": "critic_loss", "actor_loss": "actor_loss", "temperature": "temp"},
+        compare=compare,
+    )
+
+
+def test_discrete_bc(d3rlpy: Any) -> None:
+    impl = build(d3rlpy, d3rlpy.algos.DiscreteBCConfig(encoder_factory=encoder(d3rlpy)))
+    policy = impl._modules.imitator
+    actor = mlp(policy._encoder, policy._fc)
+    state = find_algorithm("discrete_bc").init.__globals__["State"](actor, init_adam(actor))
+    train_both(
+        "discrete_bc",
+        algorithm_config("discrete_bc", **OURS, penalize="log_probs"),  # as version 2 does
+        impl,
+        state,
+        losses={"loss": "loss"},
+        compare=lambda s: assert_same(s.actor, mlp(policy._encoder, policy._fc)),
+    )
+
+
+def test_discrete_cql(d3rlpy: Any) -> None:
+    config = d3rlpy.algos.DiscreteCQLConfig(encoder_factory=encoder(d3rlpy), target_update_interval=3)
+    impl = build(d3rlpy, config)
+    m = impl._modules
+
+    def read() -> dict[str, Any]:
+        return {
+            "critic": mlp(m.q_funcs[0]._encoder, m.q_funcs[0]._fc),
+            "target": mlp(m.targ_q_funcs[0]._encoder, m.targ_q_funcs[0]._fc),
+        }
+
+    parts = read()
+    state = find_algorithm("discrete_cql").init.__globals__["State"](**parts, moments=init_adam(parts["critic"]))
+    train_both(
+        "discrete_cql",
+        algorithm_config("discrete_cql", **OURS, target_every_updates=3),
+        impl,
+        state,
+        losses={"critic_loss": "loss", "conservative_loss": "conservative_loss"},
+        compare=lambda s: [assert_same(getattr(s, name), part) for name, part in read().items()] and None,
+    )

@@ -1,0 +1,297 @@
+"""Trainings as a user starts them."""
+
+import json
+import signal
+import subprocess
+import sys
+import textwrap
+import time
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import upweight as uw
+from support.datasets import random_dataset, with_returns
+from support.training import SMALL, build, dataset_for, parameters, small_config
+from upweight.data.progress import listening
+from upweight.engine import plan as plan_module
+from upweight.engine.config import ConfigError
+from upweight.engine.prepare import action_space
+from upweight.engine.train import choose_block, choose_chunk
+
+pytestmark = pytest.mark.slow
+
+
+def test_results_come_in_the_order_of_the_runs() -> None:
+    ds = dataset_for("bc")
+    configs = [small_config("bc"), small_config("td3_bc"), small_config("bc", learning_rate=1e-2)]
+    results = uw.train(ds, [uw.Run(c, "rw", seed) for seed, c in enumerate(configs)], num_updates=20)
+    assert [result.run.method.name for result in results] == ["bc", "td3_bc", "bc"]
+    assert [result.run.seed for result in results] == [0, 1, 2]
+
+
+def test_a_population_is_split_to_fit_and_gives_the_same() -> None:
+    ds = dataset_for("bc")
+    runs = [uw.Run(small_config("bc"), "rw", seed) for seed in range(5)]
+    plan = uw.plan_training(ds, runs, max_agents=2)
+    assert [len(part.runs) for part in plan.programs] == [2, 2, 1]
+    assert "per agent" in str(plan)
+    whole = uw.train(ds, runs, num_updates=50, precision="float64")
+    split = uw.train(ds, runs, num_updates=50, precision="float64", max_agents=2)
+    for one, other in zip(whole, split, strict=True):
+        np.testing.assert_allclose(parameters(one), parameters(other), atol=1e-6)
+
+
+def test_an_agent_that_diverges_is_flagged_frozen_and_alone() -> None:
+    ds = dataset_for("bc")
+    good, bad = uw.Run(small_config("bc"), "rw", 0), uw.Run(small_config("bc", learning_rate=1e38), "rw", 1)
+    alone = uw.train(ds, [good], num_updates=150)[0]
+    fine, lost = uw.train(ds, [good, bad], num_updates=150)
+    assert fine.status == "finished"
+    np.testing.assert_allclose(parameters(fine), parameters(alone), atol=1e-4)
+    assert lost.status == "diverged"
+    assert lost.diverged_at is not None and 0 < lost.diverged_at < 50
+    assert lost.updates == lost.diverged_at
+    assert np.isfinite(parameters(lost)).all()  # as it was before
+
+
+def test_runs_on_parts_of_one_pool_train_in_one_program() -> None:
+    pool = dataset_for("td3_bc")
+    first, second = np.arange(10), np.array([20, 21, 21, 25])
+    runs = [uw.Run(small_config("td3_bc"), uw.ReturnWeighting(0.5), 0, episodes=part) for part in (first, second)]
+    assert len(uw.plan_training(pool, runs).programs) == 1
+    program, agents, data = build(runs, pool)
+    for place, part in enumerate((first, second)):
+        own = pool.subset(part)
+        _, alone, _ = build([uw.Run(small_config("td3_bc"), uw.ReturnWeighting(0.5), 0)], own)
+        np.testing.assert_allclose(agents.observation_mean[place], alone.observation_mean[0], rtol=1e-5, atol=1e-6)
+        np.testing.assert_allclose(agents.observation_scale[place], alone.observation_scale[0], rtol=1e-5)
+        drawn = np.concatenate([np.asarray(program.draw(agents, data, update))[place] for update in range(50)])
+        episodes = np.searchsorted(pool.starts, drawn, side="right") - 1
+        assert set(episodes) <= set(part.tolist())
+    counts = np.bincount(part_of(program, agents, data, pool, place=1), minlength=pool.num_episodes)
+    p = uw.EpisodeSampler(pool.subset(second), uw.ReturnWeighting(0.5))
+    mass = np.add.reduceat(p.probabilities(), pool.subset(second).starts)
+    np.testing.assert_allclose(counts[21] / counts.sum(), mass[1] + mass[2], atol=0.05)
+
+
+def part_of(program: Any, agents: Any, data: Any, pool: uw.Dataset, place: int) -> np.ndarray:
+    drawn = np.concatenate([np.asarray(program.draw(agents, data, update))[place] for update in range(300)])
+    return np.searchsorted(pool.starts, drawn, side="right") - 1
+
+
+def test_normalisers_are_unweighted() -> None:
+    ds = dataset_for("td3_bc")
+    _, agents, _ = build([uw.Run(small_config("td3_bc"), uw.ReturnWeighting(0.01))], ds)
+    np.testing.assert_allclose(agents.observation_mean[0], ds.observations.mean(axis=0), atol=1e-5)
+    np.testing.assert_allclose(agents.observation_scale[0], ds.observations.std(axis=0) + 1e-3, rtol=1e-4)
+    _, agents, _ = build([uw.Run(small_config("iql"), "rw")], ds)
+    assert float(agents.reward_scale[0]) == pytest.approx(1000 / np.ptp(ds.returns), rel=1e-5)
+
+
+def test_reweighting_multiplies_losses_instead_of_drawing() -> None:
+    ds = dataset_for("bc")
+    weighting = uw.ReturnWeighting(0.5)
+    program, agents, data = build([uw.Run(small_config("bc"), weighting, reweight=True)], ds)
+    drawn = np.concatenate([np.asarray(program.draw(agents, data, update))[0] for update in range(400)])
+    counts = np.bincount(np.searchsorted(ds.starts, drawn, side="right") - 1, minlength=30)
+    np.testing.assert_allclose(counts / counts.sum(), ds.num_transitions / ds.num_transitions.sum(), atol=0.02)
+    p = uw.EpisodeSampler(ds, weighting).probabilities()[ds.starts]
+    np.testing.assert_allclose(agents.episode_weight[0], ds.num_transitions.sum() * p, rtol=1e-5)
+    assert uw.train(ds, [uw.Run(small_config("bc"), weighting, reweight=True)], num_updates=20)[0].status == "finished"
+
+
+@pytest.mark.parametrize("name", ["bc", "td3_bc", "iql", "cql"])
+def test_actor_and_critic_may_draw_differently(name: str) -> None:
+    ds = dataset_for(name)
+    only = np.zeros(30)
+    only[3] = 1
+    run = uw.Run(small_config(name), "uniform", actor_weighting=only)
+    program, agents, data = build([run], ds)
+    import jax
+
+    agent = jax.tree.map(lambda leaf: leaf[0], agents)
+    steps, _, actor_steps = program._draw(agent, data.layout, 0)
+    assert set(np.searchsorted(ds.starts, actor_steps, side="right") - 1) == {3}
+    assert len(set(np.searchsorted(ds.starts, steps, side="right") - 1)) > 1
+    assert uw.train(ds, [run], num_updates=20)[0].status == "finished"
+
+
+def test_actions_outside_one_are_scaled_and_come_back() -> None:
+    ds = with_returns(np.arange(20.0), observations=np.random.default_rng(0).normal(size=(20, 2)))
+    wide = uw.Dataset.from_arrays(
+        observations=ds.observations,
+        actions=np.where(ds.observations[:, :1] > 0, 3.0, -5.0).astype(np.float32),
+        rewards=ds.rewards,
+        terminated=ds.terminated,
+    )
+    space = action_space(wide)
+    assert (space.low, space.high) == (np.float32(-5), np.float32(3))
+    config = uw.algorithm_config("bc", hidden_units=(32,), batch_size=32, learning_rate=1e-2)
+    policy = uw.train(wide, [uw.Run(config)], num_updates=400)[0].policy
+    np.testing.assert_allclose(policy.act(wide.observations), wide.actions, atol=1.5)
+
+
+def test_bfloat16_learns_too() -> None:
+    ds = dataset_for("td3_bc")
+    half, full = (
+        uw.train(ds, [uw.Run(small_config("td3_bc"), "rw")], num_updates=100, precision=p)[0]
+        for p in ("bfloat16", "float32")
+    )
+    assert half.metrics[-1]["critic_loss"] == pytest.approx(full.metrics[-1]["critic_loss"], rel=0.1)
+    assert half.policy.layers[0][0].dtype == np.float32
+
+
+def test_progress_metrics_and_callbacks(tmp_path: Path) -> None:
+    heard: list[Any] = []
+    seen: list[Any] = []
+    runs = [uw.Run(small_config("td3_bc"), "rw", seed) for seed in range(2)]
+    with listening(lambda *told: heard.append(told)):
+        results = uw.train(
+            dataset_for("td3_bc"),
+            runs,
+            num_updates=60,
+            log_every_updates=20,
+            output=tmp_path / "out",
+            callbacks=[seen.extend],
+        )
+    assert [told[:3] for told in heard] == [("td3_bc x 2", done, 60) for done in (20, 40, 60)]
+    assert "updates/s each" in heard[-1][3] and "critic_loss" in heard[-1][3]
+    lines = [json.loads(line) for line in (tmp_path / "out" / "metrics.jsonl").read_text().splitlines()]
+    assert lines == seen == results[0].metrics[:1] + results[1].metrics[:1] + lines[2:]
+    assert [record["updates"] for record in results[1].metrics] == [20, 40, 60]
+    saved = json.loads((tmp_path / "out" / "results.json").read_text())
+    assert [run["status"] for run in saved["runs"]] == ["finished", "finished"]
+
+
+SCRIPT = """
+    import sys
+    sys.path.insert(0, {tests!r})
+    from support.training import dataset_for, small_config
+    import upweight as uw
+    runs = [uw.Run(small_config("td3_bc"), "rw", seed) for seed in range(2)]
+    uw.train(dataset_for("td3_bc"), runs, num_updates=4000, output={output!r}, resume={resume}, log_every_updates=100,
+             checkpoint_every_updates=100)
+"""
+
+
+def test_kill_and_resume_is_bit_identical(tmp_path: Path) -> None:
+    tests = str(Path(__file__).parents[1])
+
+    def start(output: str, resume: bool) -> subprocess.Popen[bytes]:
+        code = textwrap.dedent(SCRIPT).format(tests=tests, output=str(tmp_path / output), resume=resume)
+        return subprocess.Popen([sys.executable, "-c", code])
+
+    assert start("whole", False).wait() == 0
+    for attempt in range(3):
+        process = start("cut", attempt > 0)
+        mark = tmp_path / "cut" / "program-000.safetensors"
+        before = mark.stat().st_mtime_ns if mark.exists() else 0
+        deadline = time.monotonic() + 120
+        while process.poll() is None and (not mark.exists() or mark.stat().st_mtime_ns == before):
+            assert time.monotonic() < deadline
+            time.sleep(0.01)
+        time.sleep(0.05 * attempt)
+        process.send_signal(signal.SIGKILL)
+        process.wait()
+    assert start("cut", True).wait() == 0
+    for name in (
+        "policies/run-000.safetensors",
+        "policies/run-001.safetensors",
+        "program-000.safetensors",
+        "results.json",
+    ):
+        assert (tmp_path / "cut" / name).read_bytes() == (tmp_path / "whole" / name).read_bytes(), name
+    lines = [json.loads(line) for line in (tmp_path / "cut" / "metrics.jsonl").read_text().splitlines()]
+    assert [line["updates"] for line in lines if line["run"] == 0] == list(range(100, 4001, 100))
+
+
+def test_resume_refuses_another_training(tmp_path: Path) -> None:
+    ds, run = dataset_for("bc"), uw.Run(small_config("bc"), "rw")
+    uw.train(ds, [run], num_updates=10, output=tmp_path / "out")
+    with pytest.raises(uw.DatasetError, match="already holds a training"):
+        uw.train(ds, [run], num_updates=10, output=tmp_path / "out")
+    again = uw.train(ds, [run], num_updates=10, output=tmp_path / "out", resume=True)
+    assert len(again[0].metrics) == 1
+    for other in (uw.Run(small_config("bc"), "aw"), uw.Run(small_config("bc"), np.ones(30))):
+        with pytest.raises(uw.DatasetError, match="holds another training"):
+            uw.train(ds, [other], num_updates=10, output=tmp_path / "out", resume=True)
+    with pytest.raises(ConfigError, match="resume needs"):
+        uw.train(ds, [run], num_updates=10, resume=True)
+
+
+class TestBadInput:
+    """All of these fail before anything is compiled."""
+
+    @pytest.mark.parametrize(
+        ("make", "message"),
+        [
+            (lambda: uw.Run("iqll"), "unknown algorithm 'iqll'; did you mean 'iql'"),
+            (lambda: uw.Run("td3+bc"), "did you mean 'td3_bc'"),
+            (lambda: uw.Run("bc", "wr"), "unknown weighting 'wr'"),
+            (lambda: uw.Run("bc", seed=-1), "seed: expected a whole number"),
+            (lambda: uw.Run("bc", seed=True), "seed"),
+            (lambda: uw.Run("bc", reweight=True, actor_weighting="rw"), "cannot be combined"),
+            (lambda: uw.algorithm_config("iql", expectile=1.5), "expectile: expected a number from 0 to 1"),
+            (lambda: uw.algorithm_config("iql", expectil=0.5), "did you mean 'expectile'"),
+            (lambda: uw.algorithm_config("iql", preset="x"), "unknown preset 'x'"),
+            (lambda: uw.algorithm_config("bc", preset="official"), "unknown preset"),
+            (lambda: uw.algorithm_config("bc", hidden_units=()), "hidden_units"),
+            (lambda: uw.algorithm_config("bc", batch_size=0), "batch_size"),
+            (lambda: uw.algorithm_config("bc", initialization="x"), "initialization"),
+            (lambda: uw.algorithm_config("cql", action_samples=0), "action_samples"),
+            (lambda: uw.algorithm_config("iql", update_order="x"), "update_order"),
+            (lambda: uw.algorithm_config("discrete_bc", penalize="x"), "penalize"),
+        ],
+    )
+    def test_settings(self, make: Any, message: str) -> None:
+        with pytest.raises(uw.WeightingError, match=message):
+            make()
+
+    @pytest.mark.parametrize(
+        ("run", "options", "dataset", "message"),
+        [
+            ("bc", {}, {"discrete": True}, "bc needs continuous actions.*use 'discrete_bc'"),
+            ("discrete_bc", {}, {}, "needs discrete actions.*use 'bc'"),
+            ("td3_bc", {}, {"discrete": True}, "needs continuous actions"),
+            ("bc", {"precision": "float16"}, {}, "precision: expected one of"),
+            ("bc", {"num_updates": 0}, {}, "num_updates"),
+            ("bc", {}, {"observation_shape": (4, 4, 3)}, "expected vector observations"),
+        ],
+    )
+    def test_trainings(self, run: str, options: Any, dataset: Any, message: str) -> None:
+        with pytest.raises(uw.WeightingError, match=message):
+            uw.train(random_dataset(**dataset), [uw.Run(run)], **{"num_updates": 10, **options})
+
+    def test_weights_of_the_wrong_length_and_no_runs(self) -> None:
+        with pytest.raises(uw.WeightingError, match="expected 12 weights"):
+            uw.train(random_dataset(), [uw.Run("bc", np.ones(5))], num_updates=1)
+        with pytest.raises(uw.WeightingError, match="at least one run"):
+            uw.train(random_dataset(), [], num_updates=1)
+
+    def test_no_rewards(self) -> None:
+        ds = uw.Dataset.from_arrays(
+            observations=np.zeros((4, 2)), actions=np.zeros((4, 1)), rewards=None, terminated=[0, 1, 0, 1]
+        )
+        with pytest.raises(uw.WeightingError, match="learns from rewards"):
+            uw.train(ds, [uw.Run("td3_bc")], num_updates=1)
+        assert uw.train(ds, [uw.Run(uw.algorithm_config("bc", **SMALL))], num_updates=2)[0].status == "finished"
+
+    def test_too_little_memory(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setattr(plan_module, "device_memory", lambda: 1000)
+        with pytest.raises(uw.WeightingError, match="one agent needs about"):
+            uw.train(random_dataset(), [uw.Run("bc")], num_updates=1)
+
+
+@pytest.mark.parametrize("num_updates", [1, 7, 99, 100, 101, 250, 997, 5000, 1_000_000, 1_000_003])
+@pytest.mark.parametrize("period", [1, 2])
+def test_chunks(num_updates: int, period: int) -> None:
+    chunk = choose_chunk(num_updates, period, None)
+    assert chunk % period == 0 or chunk >= num_updates
+    assert num_updates / 60 <= chunk <= max(num_updates, 100 + period)
+    block = choose_block(chunk, period)
+    assert 1 <= block <= max(100, period)
+    if num_updates == 1_000_000:
+        assert (chunk, block) == (20_000, 100)

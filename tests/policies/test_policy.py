@@ -1,0 +1,142 @@
+import itertools
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import onnxruntime
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from safetensors.numpy import load_file, save_file
+
+import upweight as uw
+from upweight.policies.policy import KINDS
+from upweight.policies.safetensors_file import read_safetensors, write_safetensors
+
+every = pytest.mark.parametrize("kind", KINDS)
+
+
+def make(kind: str, seed: int = 0) -> uw.Policy:
+    rng = np.random.default_rng(seed)
+    discrete = kind in {"categorical", "greedy"}
+    size_out = {"tanh_gaussian": 4}.get(kind, 3 if discrete else 2)
+    sizes = [5, 8, 6, size_out]
+    layers = tuple(
+        (rng.normal(size=(a, b)).astype(np.float32), rng.normal(size=b).astype(np.float32))
+        for a, b in itertools.pairwise(sizes)
+    )
+    return uw.Policy(
+        kind=kind,
+        layers=layers,
+        observation_mean=rng.normal(size=5).astype(np.float32),
+        observation_scale=(1 + rng.random(5)).astype(np.float32),
+        log_std=np.array([-1.0, 0.0], np.float32) if kind == "gaussian" else None,
+        action_low=None if discrete else np.array([-1.0, -3.0], np.float32),
+        action_high=None if discrete else np.array([1.0, 5.0], np.float32),
+        metadata={"note": "ünï"},
+    )
+
+
+@every
+def test_round_trip(kind: str, tmp_path: Path) -> None:
+    policy = make(kind)
+    policy.save(tmp_path / "p.safetensors")
+    back = uw.load_policy(tmp_path / "p.safetensors")
+    observations = np.random.default_rng(1).normal(size=(20, 5))
+    np.testing.assert_array_equal(back.act(observations), policy.act(observations))
+    draws = [p.act(observations, np.random.default_rng(3)) for p in (policy, back)]
+    np.testing.assert_array_equal(*draws)
+    assert back.metadata == {"note": "ünï"}
+
+
+@every
+def test_onnx_agrees(kind: str, tmp_path: Path) -> None:
+    policy = make(kind)
+    uw.export_onnx(policy, tmp_path / "p.onnx")
+    session = onnxruntime.InferenceSession(tmp_path / "p.onnx", providers=["CPUExecutionProvider"])
+    observations = np.random.default_rng(1).normal(size=(50, 5)).astype(np.float32)
+    (actions,) = session.run(None, {"observations": observations})
+    np.testing.assert_allclose(actions, policy.act(observations), rtol=1e-4, atol=1e-4)
+
+
+def test_deterministic_action_by_hand() -> None:
+    policy = uw.Policy(
+        kind="deterministic",
+        layers=((np.array([[2.0]]), np.array([1.0])),),
+        observation_mean=np.array([1.0]),
+        observation_scale=np.array([2.0]),
+        action_low=np.array([0.0]),
+        action_high=np.array([10.0]),
+    )
+    expected = 5 * (1 + np.tanh(2 * (3 - 1) / 2 + 1))
+    np.testing.assert_allclose(policy.act([3.0]), [expected], rtol=1e-6)
+    np.testing.assert_allclose(policy.act([[3.0], [3.0]]), [[expected]] * 2, rtol=1e-6)
+
+
+def test_sampled_actions_follow_their_distribution() -> None:
+    observations = np.zeros((20_000, 5))
+    gaussian = make("gaussian")
+    spread = gaussian.act(observations, np.random.default_rng(0)) - gaussian.act(observations)
+    assert np.abs(spread).max() > 0.1
+    categorical = make("categorical")
+    logits = categorical._outputs(np.zeros((1, 5), np.float32))[0]
+    p = np.exp(logits - logits.max())
+    counts = np.bincount(categorical.act(observations, np.random.default_rng(0)), minlength=3) / 20_000
+    np.testing.assert_allclose(counts, p / p.sum(), atol=0.02)
+    greedy = make("greedy")
+    assert len(set(greedy.act(observations, np.random.default_rng(0)))) == 1
+
+
+def test_wrong_observations() -> None:
+    with pytest.raises(ValueError, match=r"expected observations \[E, 5\]"):
+        make("greedy").act(np.zeros((3, 4)))
+
+
+def test_the_file_is_plain_safetensors(tmp_path: Path) -> None:
+    make("gaussian").save(tmp_path / "p.safetensors")
+    theirs = load_file(tmp_path / "p.safetensors")
+    ours, _ = read_safetensors(tmp_path / "p.safetensors")
+    assert theirs.keys() == ours.keys()
+    for name in theirs:
+        np.testing.assert_array_equal(theirs[name], ours[name])
+    arrays = {"a": np.arange(6, dtype=np.int64).reshape(2, 3), "b": np.array(1.5, np.float32), "c": np.zeros((0, 2))}
+    save_file(arrays, tmp_path / "q.safetensors", metadata={"x": "y"})
+    back, metadata = read_safetensors(tmp_path / "q.safetensors")
+    assert metadata == {"x": "y"}
+    for name, array in arrays.items():
+        np.testing.assert_array_equal(back[name], array)
+        assert back[name].shape == array.shape
+
+
+@given(edits=st.lists(st.tuples(st.floats(0, 1), st.integers(0, 255)), min_size=1), cut=st.floats(0, 1))
+def test_damaged_files(edits: list[tuple[float, int]], cut: float, tmp_path_factory: pytest.TempPathFactory) -> None:
+    path = tmp_path_factory.mktemp("p") / "p.safetensors"
+    make("gaussian").save(path)
+    data = bytearray(path.read_bytes())
+    for where, value in edits:
+        data[int(where * (len(data) - 1))] = value
+    path.write_bytes(data[: int(cut * len(data)) + 1])
+    try:
+        policy = uw.load_policy(path)
+    except uw.DatasetError:
+        return
+    assert policy.act(np.zeros((1, 5))).shape == (1, 2)
+
+
+@pytest.mark.parametrize(
+    ("arrays", "about", "message"),
+    [
+        ({}, {}, "expected a policy file of version 1, found none"),
+        ({}, {"upweight_policy": "9"}, "found 9"),
+        ({}, {"upweight_policy": "1"}, "lacks"),
+    ],
+)
+def test_other_safetensors_files(tmp_path: Path, arrays: Any, about: Any, message: str) -> None:
+    write_safetensors(tmp_path / "p.safetensors", arrays, about)
+    with pytest.raises(uw.DatasetError, match=message):
+        uw.load_policy(tmp_path / "p.safetensors")
+
+
+def test_a_missing_file(tmp_path: Path) -> None:
+    with pytest.raises(uw.DatasetError, match="no such file"):
+        uw.load_policy(tmp_path / "none.safetensors")

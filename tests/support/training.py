@@ -1,0 +1,43 @@
+"""Small trainings for the tests."""
+
+from typing import Any
+
+import jax
+import numpy as np
+
+import upweight as uw
+from support.datasets import random_dataset
+from upweight.engine.algorithm import algorithms
+from upweight.engine.population import Program
+from upweight.engine.prepare import action_space, make_agents, make_data, make_setup
+
+SMALL: dict[str, Any] = {"hidden_units": (8, 8), "batch_size": 8}
+
+
+def small_config(name: str, **changes: Any) -> Any:
+    extra = {"action_samples": 2} if name == "cql" else {}
+    return uw.algorithm_config(name, **{**SMALL, **extra, **changes})
+
+
+def dataset_for(name: str, **options: Any) -> uw.Dataset:
+    """Data with the kind of actions the algorithm needs."""
+    options = {"num_episodes": 30, "next_known": True, **options}
+    return random_dataset(0, discrete=algorithms()[name].discrete, **options)
+
+
+def parameters(result: uw.RunResult) -> np.ndarray:
+    """All numbers of a policy in one vector."""
+    return np.concatenate([array.ravel() for layer in result.policy.layers for array in layer])
+
+
+def build(runs: list[uw.Run], dataset: uw.Dataset, precision: str = "float32", num_updates: int = 100) -> Any:
+    """Program, agents and data of runs that share a program."""
+    space = action_space(dataset)
+    setup = make_setup(dataset, space, precision)
+    method = runs[0].method
+    agents = make_agents(dataset, runs, setup, num_updates)
+    return Program(method, runs[0].config, setup, block=10), agents, make_data(dataset, method, space, setup)
+
+
+def leaves(tree: Any) -> list[np.ndarray]:
+    return [np.asarray(leaf) for leaf in jax.tree.leaves(tree)]
