@@ -37,7 +37,7 @@ def interleaved(tasks: dict[str, Callable[[], object]], *, rounds: int, seconds:
 
 def record(
     name: str, packages: list[str], results: list[dict[str, Any]], *, about: dict[str, Any] | None = None
-) -> None:
+) -> Path:
     """Write results with everything needed to read them later; ``UPWEIGHT_RESULTS`` names another folder."""
     folder = Path(os.environ.get("UPWEIGHT_RESULTS", RESULTS))
     folder.mkdir(exist_ok=True)
@@ -54,7 +54,7 @@ def record(
     temporary = path.with_suffix(".tmp")
     temporary.write_text(json.dumps(entry, indent=1) + "\n")
     temporary.replace(path)
-    print(f"\nwrote {path.relative_to(Path.cwd()) if path.is_relative_to(Path.cwd()) else path}")
+    return path
 
 
 def _version(package: str) -> str:

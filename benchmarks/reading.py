@@ -147,7 +147,7 @@ def time_import() -> list[dict[str, Any]]:
 
 def main() -> None:
     results = time_inspect() + time_weights() + time_import()
-    record("reading", ["upweight", "numpy", "h5py"], results)
+    print(f"wrote {record('reading', ['upweight', 'numpy', 'h5py'], results)}")
 
 
 if __name__ == "__main__":

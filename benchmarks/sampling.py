@@ -135,7 +135,7 @@ def main() -> None:
             ratio = seconds["upweight EpisodeSampler"] / base
             verdict = "reached" if ratio <= LIMITS[batch] else "MISSED"
             print(f"  target {LIMITS[batch]:g} x: {verdict} ({ratio:.2f})")
-    record("sampling", ["upweight", "numpy", "torch", "torchrl", "cpprb"], results)
+    print(f"wrote {record('sampling', ['upweight', 'numpy', 'torch', 'torchrl', 'cpprb'], results)}")
 
 
 if __name__ == "__main__":

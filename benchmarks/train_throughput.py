@@ -11,6 +11,7 @@ activations never left the chip; "share" is that time over the measured one.
 import argparse
 import itertools
 import time
+from pathlib import Path
 from typing import Any
 
 import jax
@@ -93,9 +94,9 @@ def prepare(name: str, agents: int, dtype: str, dataset: uw.Dataset, kind: type[
     return advance
 
 
-def measure(advance: Any, agents: int, seconds: float) -> tuple[float, float]:
+def measure(advance: Any, name: str, agents: int, seconds: float) -> tuple[float, float]:
     """Agent-updates per second and seconds to compile."""
-    count = 1000 if agents <= 16 else 100  # updates per call
+    count = 1000 if agents <= 16 or name == "bc" else 100  # updates per call; a training makes calls of thousands
     began = time.perf_counter()
     advance(count)
     first = time.perf_counter() - began
@@ -191,7 +192,9 @@ def sweep(arguments: argparse.Namespace, dataset: uw.Dataset) -> list[dict[str, 
     for name in arguments.algorithms:
         for dtype in arguments.dtypes:
             for agents in arguments.agents:
-                rate, compiled = measure(prepare(name, agents, dtype, dataset, Program), agents, arguments.seconds)
+                rate, compiled = measure(
+                    prepare(name, agents, dtype, dataset, Program), name, agents, arguments.seconds
+                )
                 result: dict[str, Any] = {
                     "algorithm": name,
                     "agents": agents,
@@ -207,15 +210,16 @@ def sweep(arguments: argparse.Namespace, dataset: uw.Dataset) -> list[dict[str, 
                     floor = max(operations / (bf16 if dtype == "bfloat16" else f32), least / bandwidth)
                     result["share_of_roofline"] = round(floor * rate, 3)
                 if agents in arguments.price_sampling and dtype == "float32":
-                    plain, _ = measure(prepare(name, agents, dtype, dataset, UniformProgram), agents, arguments.seconds)
+                    plain, _ = measure(
+                        prepare(name, agents, dtype, dataset, UniformProgram), name, agents, arguments.seconds
+                    )
                     result["uniform_agent_updates_per_s"] = round(plain, 1)
                     result["weighted_over_uniform"] = round(rate / plain, 3)
                 results.append(result)
                 extras = {k: result[k] for k in ("share_of_roofline", "weighted_over_uniform") if k in result}
-                print(
-                    f"{name:8} {dtype:9} {agents:4} agents: {rate:12,.0f} agent-updates/s, compile {compiled:.1f} s {extras}",
-                    flush=True,
-                )
+                line = f"{name:8} {dtype:9} {agents:4} agents: {rate:12,.0f} agent-updates/s, compile {compiled:.1f} s"
+                print(line, extras or "", flush=True)
+                write(arguments, results)  # after each, so that nothing measured is lost
     return results
 
 
@@ -237,9 +241,13 @@ def main() -> None:
     results = sweep(arguments, dataset) if arguments.agents else []
     if arguments.peer:
         results += compare_with_d3rlpy(arguments, dataset)
+    print(f"wrote {write(arguments, results)}")
+
+
+def write(arguments: argparse.Namespace, results: list[dict[str, Any]]) -> Path:
     device = jax.devices()[0]
     about = {"device": device.device_kind, "backend": jax.default_backend(), "matmul_precision": "default"}
-    record(arguments.name, ["upweight", "jax", "optax", "numpy", "torch", "d3rlpy"], results, about=about)
+    return record(arguments.name, ["upweight", "jax", "optax", "numpy", "torch", "d3rlpy"], results, about=about)
 
 
 if __name__ == "__main__":

@@ -17,19 +17,6 @@ every = pytest.mark.parametrize("name", list(algorithms()))
 
 
 @every
-def test_an_agent_does_not_depend_on_its_company(name: str) -> None:
-    """Alone, first, last, or split over programs: the same batches exactly, and in float64 the same parameters."""
-    ds, config = dataset_for(name), small_config(name)
-    runs = [uw.Run(config, uw.ReturnWeighting(0.2), seed) for seed in (5, 6, 7)]
-    together = uw.train(ds, runs, num_updates=200, precision="float64")
-    alone = [uw.train(ds, [run], num_updates=200, precision="float64")[0] for run in runs[:1]]
-    turned = uw.train(ds, runs[::-1], num_updates=200, precision="float64", max_agents=3)[::-1]
-    np.testing.assert_allclose(parameters(together[0]), parameters(alone[0]), rtol=0, atol=1e-6)  # stored as float32
-    for one, other in zip(together, turned, strict=True):
-        np.testing.assert_allclose(parameters(one), parameters(other), rtol=0, atol=1e-6)
-
-
-@every
 def test_vmapped_equals_single_in_float64(name: str) -> None:
     ds, config = dataset_for(name), small_config(name)
     runs = [uw.Run(config, uw.ReturnWeighting(0.2), seed) for seed in (5, 6, 7)]
@@ -60,7 +47,7 @@ def test_batches_are_identical_and_one_update_agrees_in_float32(name: str) -> No
 @every
 def test_new_values_never_recompile_and_every_setting_matters(name: str) -> None:
     ds, config = dataset_for(name), small_config(name)
-    special = {"target_every_updates": 3.0, "max_weight": 0.5, "actor_decay_updates": 12.0, "expectile": 0.9}
+    special = {"target_every_updates": 3.0, "max_weight": 0.01, "actor_decay_updates": 12.0, "expectile": 0.9}
     changed = [replace(config, **{key: special.get(key, 0.3 * getattr(config, key))}) for key in config.traced_names()]
     runs = [uw.Run(one, "rw", seed=0) for one in [config, *changed]]
     program, agents, data = build(runs, ds)
