@@ -22,6 +22,7 @@ lint: .venv/dev.done
 benchmarks: .venv/dev.done ## re-measure; results go to benchmarks/results
 	$(BIN)/python benchmarks/sampling.py
 	$(BIN)/python benchmarks/reading.py
+	$(BIN)/python benchmarks/train_throughput.py --peer --name train_throughput_cpu
 
 clean:
 	rm -rf .venv demo dist build

@@ -68,7 +68,8 @@ def test_local_links_lead_somewhere(page: Path) -> None:
             assert (page.parent / target).exists(), target
 
 
-def test_every_weighting_and_format_is_in_the_docs() -> None:
+def test_every_plug_in_is_in_the_docs() -> None:
+    from upweight.engine.algorithm import algorithms
     from upweight.io.registry import formats
     from upweight.weightings.registry import weighting_classes
 
@@ -77,6 +78,8 @@ def test_every_weighting_and_format_is_in_the_docs() -> None:
         assert f"`{kind.__name__}`" in concepts
     for name in formats():
         assert f"| `{name}` |" in formats_page
+    for name in algorithms():
+        assert f"| `{name}` |" in (ROOT / "docs" / "training.md").read_text()
 
 
 def test_the_demo_target_runs_what_is_tested_here() -> None:

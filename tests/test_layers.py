@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 
 import upweight
+from upweight.engine.algorithm import algorithms
 from upweight.io.registry import formats
 from upweight.weightings.registry import weighting_classes
 
@@ -17,11 +18,14 @@ ALLOWED = {
     "weightings": {"data"},
     "samplers": {"data"},
     "io": {"data"},
+    "policies": {"data"},
+    "engine": {"data", "weightings", "samplers", "policies"},
     "inspection": {"data", "weightings", "io"},
-    "cli": {"data", "weightings", "samplers", "io", "inspection", ""},
+    "cli": {"data", "weightings", "samplers", "io", "engine", "inspection", ""},
 }
 NUMPY_ONLY = {"errors", "data", "weightings", "samplers"}
-LIBRARIES = {"h5py", "pyarrow", "minari", "gymnasium", "PIL", "matplotlib", "pandas", "jax", "torch"}
+LIBRARIES = {"h5py", "pyarrow", "minari", "gymnasium", "PIL", "matplotlib", "pandas", "torch", "onnx"}
+ENGINE_LIBRARIES = {"jax", "optax"}  # the engine imports them at the top; nobody else at all
 MODULES = sorted(SOURCE.rglob("*.py"))
 
 
@@ -63,6 +67,8 @@ def test_imports_point_downwards(path: Path) -> None:
 @pytest.mark.parametrize("path", MODULES, ids=[str(path.relative_to(SOURCE)) for path in MODULES])
 def test_libraries_are_imported_late_and_only_where_they_belong(path: Path) -> None:
     used = {module.split(".")[0] for module in imports(path)} & LIBRARIES
+    engine = {module.split(".")[0] for module in imports(path)} & ENGINE_LIBRARIES
+    assert not engine or layer_of(name_of(path)) == "engine"
     at_import = {module.split(".")[0] for module in imports(path, top_level=True)} & LIBRARIES
     assert not at_import
     assert not (used and layer_of(name_of(path)) in NUMPY_ONLY)
@@ -71,7 +77,8 @@ def test_libraries_are_imported_late_and_only_where_they_belong(path: Path) -> N
 def test_plug_ins_do_not_import_each_other() -> None:
     formats_ = {format_.read.__module__ for format_ in formats().values()}
     weightings = {kind.__module__ for kind in weighting_classes().values()}
-    for group in (formats_, weightings):
+    methods = {algorithm.init.__module__ for algorithm in algorithms().values()}
+    for group in (formats_, weightings, methods):
         assert len(group) >= 5
         for module in group:
             path = SOURCE / Path(*module.split(".")[1:]).with_suffix(".py")

@@ -26,6 +26,7 @@ _HOMES = {
         "weighted_return",
     ],
     "upweight.engine.run": ["Run", "algorithm_config"],
+    "upweight.engine.tracking": ["tensorboard_callback", "wandb_callback"],
     "upweight.engine.train": ["RunResult", "plan_training", "train"],
     "upweight.errors": [
         "DataLossWarning",
@@ -97,7 +98,9 @@ __all__ = [
     "save",
     "step_weighted_return",
     "suggest",
+    "tensorboard_callback",
     "train",
+    "wandb_callback",
     "weighted_return",
     "weighting_from_dict",
 ]
@@ -119,6 +122,7 @@ if TYPE_CHECKING:  # for editors and type checkers; the run-time import is __get
         weighted_return,
     )
     from upweight.engine.run import Run, algorithm_config
+    from upweight.engine.tracking import tensorboard_callback, wandb_callback
     from upweight.engine.train import RunResult, plan_training, train
     from upweight.errors import (
         DataLossWarning,

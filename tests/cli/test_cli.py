@@ -139,6 +139,53 @@ class TestWeights:
         assert json.loads(capsys.readouterr().out)["weighting"]["name"] == "half"
 
 
+@pytest.mark.slow
+class TestTrain:
+    small = ("--set", "hidden_units=8,8", "--set", "batch_size=8", "--updates", 20)
+
+    def test_everything_with_everything(self, files: Path, capsys: pytest.CaptureFixture[str]) -> None:
+        grid = (
+            "--algorithm",
+            "bc",
+            "--algorithm",
+            "td3_bc",
+            "--weighting",
+            "uniform",
+            "--weighting",
+            "rw",
+            "--seeds",
+            2,
+        )
+        assert run("train", files / "mixed.npz", *grid, *self.small, "-o", files / "runs") == 0
+        out, err = capsys.readouterr()
+        assert "per agent" in err
+        assert out.count("finished") == 8
+        assert len(list((files / "runs" / "policies").iterdir())) == 8
+        policy = uw.load_policy(files / "runs" / "policies" / "run-007.safetensors")
+        assert policy.metadata["run"]["weighting"] == {"name": "rw", "temperature": 0.1}
+        assert run("train", files / "mixed.npz", *grid, *self.small, "-o", files / "runs") == 2
+        assert "--resume" in capsys.readouterr().err
+        assert run("train", files / "mixed.npz", *grid, *self.small, "-o", files / "runs", "--resume", "--json") == 0
+        assert [entry["seed"] for entry in json.loads(capsys.readouterr().out)] == [0, 1] * 4
+
+    @pytest.mark.parametrize(
+        "options",
+        [
+            ("--algorithm", "iqll"),
+            ("--set", "expectile"),
+            ("--set", "expectile=2", "--algorithm", "iql"),
+            ("--preset", "official"),
+            ("--algorithm", "discrete_cql"),
+            ("--seeds", 0),
+            ("--reweight", "--actor-weighting", "rw"),
+        ],
+    )
+    def test_bad_input(self, files: Path, capsys: pytest.CaptureFixture[str], options: tuple[object, ...]) -> None:
+        assert run("train", files / "mixed.npz", *options, "-o", files / "runs") == 2
+        assert capsys.readouterr().err.count("\n") == 1
+        assert not (files / "runs").exists()
+
+
 class TestBadInput:
     @pytest.mark.parametrize(
         "arguments",
@@ -187,7 +234,7 @@ class TestBadInput:
         assert capsys.readouterr().err.count("\n") == 1
 
 
-@pytest.mark.parametrize("command", [(), ("inspect",), ("mix",), ("convert",), ("weights",)])
+@pytest.mark.parametrize("command", [(), ("inspect",), ("mix",), ("convert",), ("weights",), ("train",)])
 def test_help_teaches(command: tuple[str, ...], capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit) as stop:
         main([*command, "--help"])

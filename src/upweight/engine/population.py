@@ -192,7 +192,8 @@ class Program:
         if self.algorithm.uses_rewards:
             following, rewards, terminated = rest[:, :size], rest[:, size] * agent.reward_scale, rest[:, size + 1]
         else:
-            following, rewards, terminated = observations, jnp.zeros_like(rest[:, :0].sum(axis=1)), jnp.zeros(())
+            rewards = terminated = jnp.zeros(len(rows), rows.dtype)
+            following = observations
         if self.config.normalize_observations:
             observations, following = (
                 (part - agent.observation_mean) / agent.observation_scale for part in (observations, following)

@@ -1,6 +1,6 @@
 """A report as plain text tables."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 
@@ -8,7 +8,7 @@ def render(report: dict[str, Any], suggestion: str) -> str:
     """The report of :meth:`Inspection.to_dict` for a terminal."""
     sections = [
         f"Dataset {report['source']}",
-        _table(_facts(report)),
+        table(_facts(report)),
         _returns(report),
         _effects(report),
         *([f"Note: {note}" for note in report["notes"]]),
@@ -71,7 +71,7 @@ def _returns(report: dict[str, Any]) -> str:
         ]
         for name, part in kinds
     ]
-    return _table(rows, header=header)
+    return table(rows, header=header)
 
 
 def _effects(report: dict[str, Any]) -> str:
@@ -93,24 +93,22 @@ def _effects(report: dict[str, Any]) -> str:
         "does not cover luck: weights that follow returns favour lucky episodes. per step: mean return of the\n"
         "episode a drawn step is from. eff.: effective sample size."
     )
-    return f"{_table(rows, header=header)}\n{legend}"
+    return f"{table(rows, header=header)}\n{legend}"
 
 
 def _shape(shape: Sequence[int]) -> str:
     return " x ".join(str(size) for size in shape) if shape else "one number"
 
 
-def _table(rows: list[list[str]], *, header: list[str] | None = None) -> str:
-    """Columns aligned: the first to the left, with a header the others to the right."""
+def table(rows: list[list[str]], *, header: list[str] | None = None, align: Callable[..., str] | None = None) -> str:
+    """Columns aligned: the first to the left, the others with a header to the right, unless ``align`` says otherwise."""
     lines = ([header] if header else []) + rows
     widths = [max(len(line[place]) for line in lines) for place in range(len(lines[0]))]
-    align = str.rjust if header else str.ljust
-    text = [
-        "  ".join(
-            [line[0].ljust(widths[0]), *(align(cell, width) for cell, width in zip(line[1:], widths[1:], strict=True))]
-        ).rstrip()
-        for line in lines
-    ]
+    justify = align or (str.rjust if header else str.ljust)
+    text = []
+    for line in lines:
+        cells = [justify(cell, width) for cell, width in zip(line[1:], widths[1:], strict=True)]
+        text.append("  ".join([line[0].ljust(widths[0]), *cells]).rstrip())
     if header:
         text.insert(1, "-" * (sum(widths) + 2 * (len(widths) - 1)))
     return "\n".join(text)

@@ -1,0 +1,114 @@
+"""``upweight train``: many agents at once, from the command line."""
+
+import argparse
+import sys
+from pathlib import Path
+from typing import Any
+
+from upweight.cli.options import add_data, add_reading, add_weighting, read_dataset, weightings_from
+from upweight.cli.terminal import print_json
+from upweight.errors import MissingExtraError, WeightingError
+from upweight.inspection.effect import describe_weighting
+from upweight.inspection.text import number, table
+from upweight.weightings.registry import make_weighting
+
+NAME = "train"
+HELP = "train agents: every algorithm with every weighting and seed, together"
+EXAMPLES = """\
+examples:
+  upweight train mixed.hdf5 --algorithm iql --weighting rw --seeds 5 --updates 250000 -o runs/iql
+  upweight train mixed.hdf5 --algorithm bc --algorithm td3_bc --weighting uniform --weighting rw --seeds 5 -o runs/all
+  upweight train mixed.hdf5 --algorithm iql --preset official --set expectile=0.9 --set beta=10 -o runs/official
+  upweight train mixed.hdf5 --algorithm iql --weighting rw --seeds 5 --updates 250000 -o runs/iql --resume
+
+the folder then holds policies/run-000.safetensors, ... (upweight.load_policy), results.json and metrics.jsonl"""
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    add_data(parser)
+    parser.add_argument(
+        "--algorithm",
+        action="append",
+        metavar="NAME",
+        help="bc, td3_bc, iql, cql, discrete_bc, discrete_cql or discrete_iql; may be given several times (default: bc)",
+    )
+    parser.add_argument(
+        "--preset", default="paper", help="paper (d3rlpy's settings) or, for some, official (default: paper)"
+    )
+    parser.add_argument(
+        "--set", action="append", metavar="KEY=VALUE", default=[], help="change a setting, e.g. expectile=0.9"
+    )
+    parser.add_argument("--seeds", type=int, default=1, help="number of seeds, from 0 (default: 1)")
+    parser.add_argument(
+        "--updates", type=int, default=100_000, help="updates per agent (default: 100,000; the paper: 1,000,000)"
+    )
+    parser.add_argument(
+        "--precision",
+        default="float32",
+        choices=["float32", "bfloat16", "float64"],
+        help="bfloat16 is faster on a GPU: products and activations in 16 bits, parameters in 32 (default: float32)",
+    )
+    parser.add_argument(
+        "--actor-weighting", metavar="NAME", help="let the actor draw with another weighting than the critics"
+    )
+    parser.add_argument("--reweight", action="store_true", help="draw uniformly and weight the losses instead")
+    parser.add_argument("--max-agents", type=int, help="train at most this many together (default: as many as fit)")
+    parser.add_argument("-o", "--output", type=Path, required=True, help="folder to write to")
+    parser.add_argument("--resume", action="store_true", help="go on with the interrupted training in that folder")
+    parser.add_argument("--json", action="store_true", help="print the results as JSON")
+    add_weighting(parser, several=True, default="rw")
+    add_reading(parser)
+
+
+def run(arguments: argparse.Namespace) -> None:
+    try:
+        from upweight.engine.run import Run, algorithm_config
+        from upweight.engine.train import plan_training, train
+    except ImportError as error:
+        raise MissingExtraError("training", str(error.name), "train") from None
+    if arguments.seeds < 1:
+        raise WeightingError(f"--seeds: expected at least 1, found {arguments.seeds}")
+    names = arguments.algorithm or ["bc"]
+    settings = dict(parse_setting(text) for text in arguments.set)
+    configs = [algorithm_config(name, preset=arguments.preset, **settings) for name in names]
+    weightings = weightings_from(arguments) or [make_weighting("rw")]
+    runs = [
+        Run(config, weighting, seed, actor_weighting=arguments.actor_weighting, reweight=arguments.reweight)
+        for config in configs
+        for weighting in weightings
+        for seed in range(arguments.seeds)
+    ]
+    dataset = read_dataset(arguments.data, arguments)
+    options: dict[str, Any] = {"precision": arguments.precision, "max_agents": arguments.max_agents}
+    print(plan_training(dataset, runs, **options), file=sys.stderr)
+    results = train(
+        dataset, runs, num_updates=arguments.updates, output=arguments.output, resume=arguments.resume, **options
+    )
+    if arguments.json:
+        print_json([result.to_dict() for result in results])
+        return
+    rows = []
+    for place, result in enumerate(results):
+        state = result.status if result.diverged_at is None else f"diverged at update {result.diverged_at:,}"
+        last = {name: value for name, value in (result.metrics or [{}])[-1].items() if name.endswith("loss")}
+        losses = ", ".join(f"{name} {number(value)}" for name, value in last.items())
+        description = result.run.to_dict()
+        weighting = describe_weighting(description["weighting"])
+        rows.append([f"{place:03d}", description["algorithm"], weighting, str(result.run.seed), state, losses])
+    print(table(rows, header=["run", "algorithm", "weighting", "seed", "status", "last losses"], align=str.ljust))
+    print(f"\nwrote {len(results)} policies to {arguments.output / 'policies'}")
+
+
+def parse_setting(text: str) -> tuple[str, Any]:
+    """key=value, where the value is a number, true, false, numbers joined by commas, or a word."""
+    key, separator, value = text.partition("=")
+    if not separator or not key:
+        raise WeightingError(f"--set: expected KEY=VALUE, e.g. expectile=0.9, found {text!r}")
+    if value in {"true", "false"}:
+        return key, value == "true"
+    for convert in (int, float, lambda item: tuple(int(part) for part in item.split(","))):
+        try:
+            return key, convert(value)
+        except ValueError:
+            continue
+    return key, value
