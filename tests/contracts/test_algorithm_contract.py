@@ -61,31 +61,30 @@ def test_new_values_never_recompile_and_every_setting_matters(name: str) -> None
 
 
 @every
-def test_learns_is_finite_and_repeats_itself(name: str, tmp_path: Path) -> None:
+def test_learns_repeats_itself_and_can_be_saved_and_run(name: str, tmp_path: Path) -> None:
     ds = dataset_for(name)
     run = uw.Run(small_config(name), "aw", seed=1)
-    one, two = (uw.train(ds, [run], num_updates=100)[0] for _ in range(2))
+    one, two = (uw.train(ds, [run], num_updates=100, output=tmp_path / where)[0] for where in ("one", "two"))
     assert parameters(one).tobytes() == parameters(two).tobytes()
     assert one.status == "finished"
     assert all(np.isfinite(list(record.values())).all() for record in one.metrics)
-    start = uw.train(ds, [run], num_updates=1)[0]
-    assert (parameters(start) != parameters(one)).any()
+    policy = uw.load_policy(tmp_path / "one" / "policies" / "run-000.safetensors")
+    assert policy.metadata["run"]["algorithm"] == name
+    observations = ds.observations[:7]
+    np.testing.assert_array_equal(policy.act(observations), one.policy.act(observations))
+    drawn = policy.act(observations, np.random.default_rng(0))
+    assert drawn.shape == policy.act(observations).shape
+    assert set(drawn) <= set(range(4)) if ds.discrete_actions else (np.abs(drawn) <= 1).all()
 
 
 @every
-def test_save_load_act(name: str, tmp_path: Path) -> None:
-    ds = dataset_for(name)
-    result = uw.train(ds, [uw.Run(small_config(name), "rw")], num_updates=20, output=tmp_path / "out")[0]
-    policy = uw.load_policy(tmp_path / "out" / "policies" / "run-000.safetensors")
-    observations = ds.observations[:7]
-    np.testing.assert_array_equal(policy.act(observations), result.policy.act(observations))
-    drawn = policy.act(observations, np.random.default_rng(0))
-    assert drawn.shape == policy.act(observations).shape
-    if ds.discrete_actions:
-        assert set(drawn) <= set(range(4))
-    else:
-        assert (np.abs(drawn) <= 1).all()
-    assert policy.metadata["run"]["algorithm"] == name
+def test_gradients_are_finite_and_every_network_moves(name: str) -> None:
+    program, agents, data = build([uw.Run(small_config(name), "rw")], dataset_for(name))
+    before = leaves(program.start(agents).states)
+    after = leaves(program.advance(program.start(agents), agents, data, 0, 20)[0].states)
+    assert all(np.isfinite(leaf).all() for leaf in after)
+    moved = [(old != new).any() for old, new in zip(before, after, strict=True)]
+    assert np.mean(moved) > 0.6  # all but targets that are replaced rarely
 
 
 @every
