@@ -126,11 +126,6 @@ class ShiftedColumn(Column):
         return self._observations.rows(self._following()[index])
 
 
-def as_column(values: "Column | Array") -> Column:
-    """``values`` as a column; arrays are taken as they are, without a copy."""
-    return values if isinstance(values, Column) else ArrayColumn(values)
-
-
 def read_only(array: Array) -> Array:
     """A view of ``array`` that refuses to be written to."""
     view = array.view()
