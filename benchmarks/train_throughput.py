@@ -155,9 +155,10 @@ def time_rounds(tasks: dict[str, tuple[Any, int]], rounds: int) -> dict[str, flo
     return {name: float(np.median(values)) for name, values in rates.items()}
 
 
-def compare_with_d3rlpy(arguments: argparse.Namespace, dataset: uw.Dataset) -> list[dict[str, Any]]:
-    """One agent of ours against d3rlpy with equal networks, interleaved."""
-    results = []
+def compare_with_d3rlpy(
+    arguments: argparse.Namespace, dataset: uw.Dataset, results: list[dict[str, Any]]
+) -> list[dict[str, Any]]:
+    """One agent of ours against d3rlpy with equal networks, interleaved; added to ``results``."""
     device = "cpu" if jax.default_backend() == "cpu" else "cuda:0"
     counts = {"bc": (400, 200), "td3_bc": (200, 100), "iql": (200, 100), "cql": (20, 20)}
     if device != "cpu":
@@ -183,6 +184,7 @@ def compare_with_d3rlpy(arguments: argparse.Namespace, dataset: uw.Dataset) -> l
             results.append(
                 {"algorithm": name, "agents": 1, "dtype": "float32", "who": peer, "agent_updates_per_s": round(rate, 1)}
             )
+        write(arguments, results)
     return results
 
 
@@ -240,7 +242,7 @@ def main() -> None:
     dataset = make_dataset(arguments.steps)
     results = sweep(arguments, dataset) if arguments.agents else []
     if arguments.peer:
-        results += compare_with_d3rlpy(arguments, dataset)
+        compare_with_d3rlpy(arguments, dataset, results)
     print(f"wrote {write(arguments, results)}")
 
 
