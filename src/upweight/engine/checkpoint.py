@@ -1,19 +1,20 @@
 """A population on disk, so that a killed training goes on where it was. Safetensors, written atomically."""
 
 from pathlib import Path
+from typing import Any, TypeVar
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 
-from upweight.engine.population import Progress
 from upweight.errors import DatasetError
 from upweight.policies.safetensors_file import read_safetensors, write_safetensors
 
 FORMAT_VERSION = 1
+Tree = TypeVar("Tree")  # a pytree of arrays
 
 
-def save_checkpoint(path: Path, progress: Progress, *, updates: int, identity: str) -> None:
+def save_checkpoint(path: Path, progress: Any, *, updates: int, identity: str) -> None:
     """``identity`` says what the training is; only the same one may go on from here."""
     leaves = jax.tree_util.tree_leaves_with_path(progress)
     arrays = {jax.tree_util.keystr(place): np.asarray(leaf) for place, leaf in leaves}
@@ -21,7 +22,7 @@ def save_checkpoint(path: Path, progress: Progress, *, updates: int, identity: s
     write_safetensors(path, arrays, about)
 
 
-def load_checkpoint(path: Path, like: Progress, *, identity: str) -> tuple[Progress, int]:
+def load_checkpoint(path: Path, like: Tree, *, identity: str) -> tuple[Tree, int]:
     """The population as it was and the number of updates it had; ``like`` gives the structure."""
     arrays, about = read_safetensors(path)
     if about.get("upweight_checkpoint") != str(FORMAT_VERSION):

@@ -15,16 +15,16 @@ def normal_log_prob(x: Array, mean: Array, log_std: Array) -> Array:
     return jnp.sum(-0.5 * z**2 - log_std - _HALF_LOG_2PI, axis=-1)
 
 
-def tanh_normal(mean: Array, log_std: Array, noise: Array) -> tuple[Array, Array]:
-    r"""Action :math:`a = \tanh(u)`, :math:`u = \mu + \sigma\epsilon`, and its log-density.
+def tanh_normal(mean: Array, log_std: Array, noise: Array, mask: Array | None = None) -> tuple[Array, Array]:
+    r"""Action :math:`a = \tanh(u)`, :math:`u = \mu + \sigma\epsilon`, and its log-density (of the dimensions in ``mask``).
 
     :math:`\log\pi(a) = \log N(u) - \sum\log(1 - \tanh^2 u)`, the last term in its stable form
     :math:`2(\log 2 - u - \mathrm{softplus}(-2u))`.
     """
     raw = mean + jnp.exp(log_std) * noise
     jacobian = 2 * (math.log(2) - raw - jax.nn.softplus(-2 * raw))
-    log_prob = jnp.sum(-0.5 * noise**2 - log_std - _HALF_LOG_2PI - jacobian, axis=-1)
-    return jnp.tanh(raw), log_prob
+    terms = -0.5 * noise**2 - log_std - _HALF_LOG_2PI - jacobian
+    return jnp.tanh(raw), jnp.sum(terms if mask is None else terms * mask, axis=-1)
 
 
 def tanh_normal_log_prob(action: Array, mean: Array, log_std: Array) -> Array:

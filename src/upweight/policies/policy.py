@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike, DTypeLike, NDArray
 
 from upweight.errors import DatasetError
 from upweight.policies.safetensors_file import read_safetensors, write_safetensors
@@ -55,12 +55,12 @@ class Policy:
         actions = self._choose(self._outputs(batch), rng)
         return actions[0] if given.ndim == 1 else actions
 
-    def save(self, path: str | Path) -> None:
-        """Write one safetensors file, completely or not at all."""
+    def save(self, path: str | Path, *, dtype: DTypeLike = np.float32) -> None:
+        """Write one safetensors file, completely or not at all; ``dtype=np.float16`` halves it."""
         arrays = {"observation_mean": self.observation_mean, "observation_scale": self.observation_scale}
         for number, (weights, bias) in enumerate(self.layers):
-            arrays[f"layer{number}.weight"] = weights
-            arrays[f"layer{number}.bias"] = bias
+            arrays[f"layer{number}.weight"] = weights.astype(dtype)
+            arrays[f"layer{number}.bias"] = bias.astype(dtype)
         for name in ("log_std", "action_low", "action_high"):
             if (array := getattr(self, name)) is not None:
                 arrays[name] = array
@@ -102,10 +102,14 @@ def load_policy(path: str | Path) -> Policy:
             f"{path}: expected a policy file of version {FORMAT_VERSION}, found {about.get('upweight_policy', 'none')}"
         )
     count = sum(name.endswith(".weight") for name in arrays)
+
+    def single(name: str) -> NDArray[Any]:
+        return arrays[name].astype(np.float32, copy=False)
+
     try:
         policy = Policy(
             kind=about["kind"],
-            layers=tuple((arrays[f"layer{i}.weight"], arrays[f"layer{i}.bias"]) for i in range(count)),
+            layers=tuple((single(f"layer{i}.weight"), single(f"layer{i}.bias")) for i in range(count)),
             observation_mean=arrays["observation_mean"],
             observation_scale=arrays["observation_scale"],
             log_std=arrays.get("log_std"),

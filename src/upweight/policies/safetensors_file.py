@@ -49,7 +49,8 @@ def write_safetensors(path: Path, arrays: Mapping[str, NDArray[Any]], metadata: 
     with atomic_target(path) as target, target.open("wb") as file:
         file.write(len(text).to_bytes(8, "little") + text)
         for array in plain.values():
-            file.write(array.astype(array.dtype.newbyteorder("<"), copy=False).tobytes())
+            little = array.astype(array.dtype.newbyteorder("<"), copy=False)
+            file.write(little.reshape(-1).view(np.uint8).data)
 
 
 def read_safetensors(path: Path) -> tuple[dict[str, NDArray[Any]], dict[str, str]]:
