@@ -62,22 +62,12 @@ def apply_mlp(layers: MLP, x: Array, compute: Any) -> Array:
 def apply_critics(critics: MLP, observations: Array, actions: Array, compute: Any) -> Array:
     """Values [K, B] of actions [B, a] by K critics (stacked), or [K, B, n] of n actions each [B, n, a]."""
     if actions.ndim > observations.ndim:
-        return jax.vmap(_apply_to_several, in_axes=(0, None, None, None))(critics, observations, actions, compute)
+        observations = jnp.broadcast_to(observations[:, None], (*actions.shape[:-1], observations.shape[-1]))
     inputs = jnp.concatenate([observations, actions], axis=-1)
     count = critics[0].weight.shape[0]
     # Each critic gets its own copy of the (small) inputs: the products are then plain batched ones.
     copies = jnp.broadcast_to(inputs, (count, *inputs.shape))
     return jax.vmap(apply_mlp, in_axes=(0, 0, None))(critics, copies, compute)[..., 0]
-
-
-def _apply_to_several(critic: MLP, observations: Array, actions: Array, compute: Any) -> Array:
-    """Values [B, n] of n actions [B, n, a] by one critic: what the first layer makes of an observation is computed once."""
-    first, rest = critic[0], critic[1:]
-    weight = first.weight.astype(compute)
-    size = observations.shape[-1]
-    base = observations.astype(compute) @ weight[:size] + first.bias.astype(compute)  # [B, h]
-    x = base[:, None] + actions.astype(compute) @ weight[size:]  # [B, n, h]
-    return apply_mlp(rest, jax.nn.relu(x), compute)[..., 0]
 
 
 def soft_update(target: Any, online: Any, tau: Array) -> Any:
