@@ -22,6 +22,10 @@ class MissingExtraError(DatasetError, ImportError):
         )
 
 
+class RolloutError(UpweightError, ValueError):
+    """An environment cannot be built, a policy does not fit it, or the processes that play it died."""
+
+
 class UpweightWarning(UserWarning):
     """Something a user should know although the work goes on."""
 

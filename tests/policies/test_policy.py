@@ -87,9 +87,22 @@ def test_sampled_actions_follow_their_distribution() -> None:
     assert len(set(greedy.act(observations, np.random.default_rng(0)))) == 1
 
 
+@every
+def test_rows_with_generators_of_their_own(kind: str) -> None:
+    """A row's action is what it would be alone with its generator; the generators go on from step to step."""
+    policy = make(kind)
+    observations = np.random.default_rng(1).normal(size=(4, 5))
+    together, alone = ([np.random.default_rng(seed) for seed in range(4)] for _ in range(2))
+    for _ in range(3):
+        expected = [policy.act(row, rng) for row, rng in zip(observations, alone, strict=True)]
+        np.testing.assert_allclose(policy.act(observations, together), expected, rtol=1e-5)
+
+
 def test_wrong_observations() -> None:
     with pytest.raises(ValueError, match=r"expected observations \[E, 5\]"):
         make("greedy").act(np.zeros((3, 4)))
+    with pytest.raises(ValueError, match="one for each of 3 rows, found 2"):
+        make("gaussian").act(np.zeros((3, 5)), [np.random.default_rng(0)] * 2)
 
 
 def test_the_file_is_plain_safetensors(tmp_path: Path) -> None:

@@ -1,8 +1,9 @@
 """What training yields: a small network that maps observations to actions."""
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +17,7 @@ FORMAT_VERSION = 1
 KINDS = ("deterministic", "gaussian", "tanh_gaussian", "categorical", "greedy")
 LOG_STD_RANGE = (-20.0, 2.0)  # of tanh_gaussian
 Layer = tuple[NDArray[Any], NDArray[Any]]  # weights [in, out], bias [out]
+Randomness = np.random.Generator | Sequence[np.random.Generator]  # one for all rows, or one per row
 
 
 @dataclass(frozen=True, eq=False)
@@ -46,12 +48,17 @@ class Policy:
     def is_discrete(self) -> bool:
         return self.kind in {"categorical", "greedy"}
 
-    def act(self, observations: ArrayLike, rng: np.random.Generator | None = None) -> NDArray[Any]:
-        """Actions for observations [E, d] (or one [d]): the deterministic ones, or sampled ones if ``rng`` is given."""
+    def act(self, observations: ArrayLike, rng: Randomness | None = None) -> NDArray[Any]:
+        """Actions for observations [E, d] (or one [d]): the deterministic ones, or sampled ones if ``rng`` is given.
+
+        With a sequence of E generators, row i is sampled from the i-th alone, whatever the other rows are.
+        """
         given = np.asarray(observations, np.float32)
         batch = np.atleast_2d(given)
         if given.ndim not in {1, 2} or batch.shape[1] != self.observation_size:
             raise ValueError(f"expected observations [E, {self.observation_size}], found shape {given.shape}")
+        if rng is not None and not isinstance(rng, np.random.Generator) and len(rng) != len(batch):
+            raise ValueError(f"expected one generator, or one for each of {len(batch)} rows, found {len(rng)}")
         actions = self._choose(self._outputs(batch), rng)
         return actions[0] if given.ndim == 1 else actions
 
@@ -74,24 +81,44 @@ class Policy:
         weights, bias = self.layers[-1]
         return x @ weights + bias
 
-    def _choose(self, outputs: NDArray[Any], rng: np.random.Generator | None) -> NDArray[Any]:
+    def _choose(self, outputs: NDArray[Any], rng: Randomness | None) -> NDArray[Any]:
         if self.is_discrete:
             if rng is not None and self.kind == "categorical":
-                outputs = outputs + rng.gumbel(size=outputs.shape)
+                outputs = outputs + _gumbel(rng, outputs.shape)
             return np.argmax(outputs, axis=1)
-        assert self.action_low is not None and self.action_high is not None
+        assert self.action_low is not None
         size = len(self.action_low)
         if self.kind == "tanh_gaussian":
             mean, log_std = outputs[:, :size], np.clip(outputs[:, size:], *LOG_STD_RANGE)
-            noise = 0.0 if rng is None else np.exp(log_std) * rng.standard_normal(mean.shape, np.float32)
+            noise = 0.0 if rng is None else np.exp(log_std) * _normal(rng, mean.shape)
             squashed = np.tanh(mean + noise)
         else:
             squashed = np.tanh(outputs)
             if rng is not None and self.kind == "gaussian":
                 assert self.log_std is not None
-                noise = np.exp(self.log_std) * rng.standard_normal(outputs.shape, np.float32)
+                noise = np.exp(self.log_std) * _normal(rng, outputs.shape)
                 squashed = np.clip(squashed + noise, -1, 1)
-        return (self.action_low + (squashed + 1) / 2 * (self.action_high - self.action_low)).astype(np.float32)
+        middle, half_range = self._action_range
+        return (squashed * half_range + middle).astype(np.float32, copy=False)
+
+    @cached_property
+    def _action_range(self) -> tuple[NDArray[Any], NDArray[Any]]:
+        """[a] what 0 stands for, and how far it is from there to the bounds."""
+        assert self.action_low is not None and self.action_high is not None
+        half_range = (self.action_high - self.action_low) / 2
+        return self.action_low + half_range, half_range
+
+
+def _normal(rng: Randomness, shape: tuple[int, ...]) -> NDArray[np.float32]:
+    if isinstance(rng, np.random.Generator):
+        return rng.standard_normal(shape, np.float32)
+    return np.stack([one.standard_normal(shape[1:], np.float32) for one in rng])
+
+
+def _gumbel(rng: Randomness, shape: tuple[int, ...]) -> NDArray[np.float64]:
+    if isinstance(rng, np.random.Generator):
+        return rng.gumbel(size=shape)
+    return np.stack([one.gumbel(size=shape[1:]) for one in rng])
 
 
 def load_policy(path: str | Path) -> Policy:

@@ -1,0 +1,127 @@
+"""``upweight evaluate``: how well trained policies do in an environment."""
+
+import argparse
+import json
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from upweight.cli.terminal import print_json
+from upweight.data.atomic import atomic_target
+from upweight.errors import DatasetError, RolloutError
+from upweight.inspection.effect import describe_weighting
+from upweight.inspection.text import number, table
+from upweight.policies.policy import Policy, load_policy
+from upweight.rollout.evaluate import Evaluation, evaluate
+
+NAME = "evaluate"
+HELP = "play episodes with trained policies and report their returns"
+EXAMPLES = """\
+examples:
+  upweight evaluate runs/iql --env Hopper-v5
+  upweight evaluate runs/all --env Ant-v5 --episodes 100 --seed 1 --workers 8
+  upweight evaluate runs/iql/policies/run-000.safetensors --env Hopper-v5 --stochastic --json
+
+a folder written by `upweight train` gets a file evaluation.json with the return of every episode
+the score is (return - random) / (expert - random) with D4RL's reference returns: 0 is a random policy, 1 an expert"""
+FILE = "evaluation.json"
+FORMAT_VERSION = 1
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "trained", metavar="RUN", type=Path, help="folder written by `upweight train`, or one policy file"
+    )
+    parser.add_argument("--env", metavar="ID", help="the environment, e.g. Hopper-v5 (default: what the policy names)")
+    parser.add_argument("--episodes", type=int, default=20, help="episodes per policy (default: 20)")
+    parser.add_argument(
+        "--seed", type=int, default=0, help="of the episodes, which are the same for every policy (default: 0)"
+    )
+    parser.add_argument(
+        "--stochastic", action="store_true", help="sample actions instead of taking the policy's best one"
+    )
+    parser.add_argument("--workers", type=int, help="processes (default: one per core); results do not depend on it")
+    parser.add_argument("--json", action="store_true", help="print JSON instead of a table")
+
+
+def run(arguments: argparse.Namespace) -> None:
+    paths = find_policies(arguments.trained)
+    policies = [load_policy(path) for path in paths]
+    env_id = arguments.env or named_environment(policies, arguments.trained)
+    results = evaluate(
+        policies,
+        env_id,
+        arguments.episodes,
+        arguments.seed,
+        stochastic=arguments.stochastic,
+        workers=arguments.workers,
+    )
+    report = {
+        "format": FORMAT_VERSION,
+        "env_id": env_id,
+        "episodes": arguments.episodes,
+        "seed": arguments.seed,
+        "stochastic": arguments.stochastic,
+        "policies": [
+            {"policy": path.name, **describe_run(policy), **result.to_dict()}
+            for path, policy, result in zip(paths, policies, results, strict=True)
+        ],
+    }
+    if arguments.trained.is_dir():
+        with atomic_target(arguments.trained / FILE) as target:
+            target.write_text(json.dumps(report, indent=1) + "\n")
+    if arguments.json:
+        print_json(report)
+        return
+    print(f"{env_id}, {arguments.episodes} episodes per policy")
+    print(show(report["policies"], results))
+    if arguments.trained.is_dir():
+        print(f"\nwrote {arguments.trained / FILE}")
+
+
+def find_policies(path: Path) -> list[Path]:
+    """The policy files of a training's folder, in the order of its runs; or the one file given."""
+    if not path.is_dir():
+        return [path]
+    found = sorted((path / "policies").glob("*.safetensors"))
+    if not found:
+        raise DatasetError(
+            f"{path}: expected policies/run-000.safetensors, ... in it, found none; "
+            "give the folder of a finished `upweight train`, or one policy file"
+        )
+    return found
+
+
+def named_environment(policies: Sequence[Policy], path: Path) -> str:
+    """The one environment that all policies name in their metadata."""
+    names = {policy.metadata.get("env_id") for policy in policies}
+    name = names.pop() if len(names) == 1 else None
+    if not isinstance(name, str) or ":" in name:  # "module:id" would import a module because a file says so
+        raise RolloutError(
+            f"{path}: the policies do not say which environment they are for; give it, e.g. --env Hopper-v5"
+        )
+    return name
+
+
+def describe_run(policy: Policy) -> dict[str, Any]:
+    """What a policy's file says about its training; anything odd counts as unsaid."""
+    about = policy.metadata.get("run")
+    about = about if isinstance(about, dict) else {}
+    kinds = {"algorithm": str, "weighting": dict, "seed": int}
+    return {name: value if isinstance(value := about.get(name), kind) else None for name, kind in kinds.items()}
+
+
+def show(rows: Sequence[dict[str, Any]], results: Sequence[Evaluation]) -> str:
+    lines = []
+    for row, result in zip(rows, results, strict=True):
+        lines.append(
+            [
+                Path(row["policy"]).stem,
+                row["algorithm"] or "-",
+                describe_weighting({"name": "?", **row["weighting"]}) if row["weighting"] else "-",
+                "-" if row["seed"] is None else str(row["seed"]),
+                f"{number(result.mean_return)} ± {number(result.std_return)}",
+                "-" if result.score is None else f"{result.score:.3f}",
+            ]
+        )
+    return table(lines, header=["run", "algorithm", "weighting", "seed", "return", "score"], align=str.ljust)

@@ -1,0 +1,1 @@
+"""Policies in environments: playing episodes, in parallel and reproducibly, to evaluate or to collect."""

@@ -1,0 +1,154 @@
+"""``evaluate``: how well policies do in an environment."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, overload
+
+import numpy as np
+from numpy.typing import NDArray
+
+from upweight.data.reference_scores import find_reference_scores, normalize_returns
+from upweight.errors import RolloutError
+from upweight.policies.policy import Policy, load_policy
+from upweight.rollout.block import LANES, Block, make_block, play
+from upweight.rollout.environments import make_environment
+from upweight.rollout.episode import Episode
+from upweight.rollout.fit import check_fit
+from upweight.rollout.pool import run_tasks
+
+EPISODES_PER_BLOCK = LANES  # episode k always plays in lane k modulo LANES, however many there are (see block.py)
+GivenPolicy = Policy | str | Path
+
+
+@dataclass(frozen=True, eq=False)
+class Evaluation:
+    """The episodes that one policy played."""
+
+    env_id: str
+    returns: NDArray[np.float64] = field(repr=False)  # [episodes] raw and undiscounted
+    lengths: NDArray[np.int64] = field(repr=False)  # [episodes] steps
+    terminated: NDArray[np.bool_] = field(repr=False)  # [episodes] False: stopped by the time limit
+
+    @property
+    def mean_return(self) -> float:
+        return float(self.returns.mean())
+
+    @property
+    def std_return(self) -> float:
+        """Over episodes (the population's formula)."""
+        return float(self.returns.std())
+
+    @property
+    def scores(self) -> NDArray[np.float64] | None:
+        """[episodes] normalised returns: 0 is a random policy, 1 an expert; None where no reference scores are known."""
+        reference = find_reference_scores(self.env_id)
+        return None if reference is None else normalize_returns(self.returns, reference)
+
+    @property
+    def score(self) -> float | None:
+        """Mean normalised return."""
+        scores = self.scores
+        return None if scores is None else float(scores.mean())
+
+    def to_dict(self) -> dict[str, Any]:
+        """JSON-able."""
+        return {
+            "env_id": self.env_id,
+            "mean_return": self.mean_return,
+            "std_return": self.std_return,
+            "score": self.score,
+            "returns": self.returns.tolist(),
+            "lengths": self.lengths.tolist(),
+            "terminated": self.terminated.tolist(),
+        }
+
+    def __repr__(self) -> str:
+        score = "" if self.score is None else f", score {self.score:.3f}"
+        episodes = f"{len(self.returns)} episodes"
+        return f"Evaluation({self.env_id}, {episodes}: return {self.mean_return:.4g} ± {self.std_return:.4g}{score})"
+
+
+@overload
+def evaluate(  # type: ignore[overload-overlap]  # a str is a sequence of str, but one path
+    policies: GivenPolicy,
+    env_id: str,
+    episodes: int = ...,
+    seed: int = ...,
+    *,
+    stochastic: bool = ...,
+    workers: int | None = ...,
+) -> Evaluation: ...
+
+
+@overload
+def evaluate(
+    policies: Sequence[GivenPolicy],
+    env_id: str,
+    episodes: int = ...,
+    seed: int = ...,
+    *,
+    stochastic: bool = ...,
+    workers: int | None = ...,
+) -> list[Evaluation]: ...
+
+
+def evaluate(
+    policies: GivenPolicy | Sequence[GivenPolicy],
+    env_id: str,
+    episodes: int = 20,
+    seed: int = 0,
+    *,
+    stochastic: bool = False,
+    workers: int | None = None,
+) -> Evaluation | list[Evaluation]:
+    """Play ``episodes`` episodes with every policy (or policy file), in ``workers`` processes (default: one per core).
+
+    Episode k starts from the same seed for every policy, and its outcome depends on ``seed``, k and the policy alone: not on
+    the other policies, ``episodes`` or ``workers``. ``stochastic`` samples actions where the policy is stochastic.
+    """
+    single = isinstance(policies, Policy | str | Path)
+    given: Sequence[Any] = [policies] if isinstance(policies, Policy | str | Path) else list(policies)
+    _check_number("episodes", episodes, 1)
+    _check_number("seed", seed, 0)
+    loaded = [_load(policy) for policy in given]
+    environment = make_environment(env_id)
+    for place, policy in enumerate(loaded):
+        name = str(given[place]) if isinstance(given[place], str | Path) else f"policy {place}"
+        check_fit(policy, environment, env_id, name)
+    environment.close()
+    seeds = [(seed, episode) for episode in range(episodes)]
+    starts = range(0, episodes, EPISODES_PER_BLOCK)
+    blocks: list[Block] = [
+        make_block(env_id, policy, seeds[start : start + EPISODES_PER_BLOCK], stochastic=stochastic)
+        for policy in loaded
+        for start in starts
+    ]
+    played = list(run_tasks(play, blocks, workers=workers, description=f"evaluating in {env_id}"))
+    results = []
+    for place in range(len(loaded)):
+        mine = played[place * len(starts) : (place + 1) * len(starts)]
+        results.append(_summarise(env_id, [episode for part in mine for episode in part]))
+    return results[0] if single else results
+
+
+def _load(policy: Any) -> Policy:
+    if isinstance(policy, Policy):
+        return policy
+    if isinstance(policy, str | Path):
+        return load_policy(policy)
+    raise RolloutError(f"expected a Policy or the path of one, found {type(policy).__name__}")
+
+
+def _check_number(name: str, value: Any, least: int) -> None:
+    if isinstance(value, bool) or not isinstance(value, int | np.integer) or not least <= value < 2**32:
+        raise RolloutError(f"{name}: expected a whole number from {least} to 2^32 - 1, found {value!r}")
+
+
+def _summarise(env_id: str, episodes: Sequence[Episode]) -> Evaluation:
+    return Evaluation(
+        env_id,
+        np.array([episode.total_reward for episode in episodes], np.float64),
+        np.array([episode.length for episode in episodes], np.int64),
+        np.array([episode.terminated for episode in episodes], np.bool_),
+    )

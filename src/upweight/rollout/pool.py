@@ -1,0 +1,167 @@
+"""Work in other processes: an ordered map that gives the same results with any number of workers.
+
+The processes come from loky: they need no ``if __name__ == "__main__"`` guard and may be started after JAX. Each runs on one
+thread. The pool is kept for the next call; its processes end after a while without work.
+"""
+
+import atexit
+import importlib
+import os
+from collections import deque
+from collections.abc import Callable, Generator, Iterable, Sized
+from concurrent.futures import BrokenExecutor, Future
+from dataclasses import dataclass
+from itertools import islice
+from typing import Any, Generic, TypeVar
+
+from upweight.data.progress import report
+from upweight.errors import MissingExtraError, RolloutError
+
+Task = TypeVar("Task")
+Result = TypeVar("Result")
+
+_IDLE_SECONDS = 120
+_LOOK_AHEAD = 3  # tasks handed out per worker, counting the one it works on
+_ONE_THREAD = {
+    "OMP_NUM_THREADS": "1",
+    "OPENBLAS_NUM_THREADS": "1",
+    "MKL_NUM_THREADS": "1",
+    "BLIS_NUM_THREADS": "1",
+    "VECLIB_MAXIMUM_THREADS": "1",
+}
+_pools: dict[int, Any] = {}  # by number of workers
+
+
+def usable_cores() -> int:
+    """Cores this process may run on."""
+    if hasattr(os, "sched_getaffinity"):
+        return len(os.sched_getaffinity(0))
+    return os.cpu_count() or 1
+
+
+def run_tasks(
+    function: Callable[[Task], Result],
+    tasks: Iterable[Task],
+    *,
+    workers: int | None = None,
+    description: str = "playing",
+    total: int | None = None,
+) -> Generator[Result]:
+    """``function`` of every task, in order, from ``workers`` processes (default: one per usable core).
+
+    Tasks are taken from the iterable only a few ahead, so it may be endless: close the generator (or leave it) to stop. With
+    one worker, or a single task, everything happens in this process. A task whose process dies is tried once more.
+    """
+    if workers is not None and (isinstance(workers, bool) or not isinstance(workers, int) or workers < 1):
+        raise RolloutError(f"workers: expected a whole number above 0, found {workers!r}")
+    if isinstance(tasks, Sized):
+        total = len(tasks)
+    count = min(workers or usable_cores(), total or 2**31)
+    results = _in_this_process(function, tasks) if count <= 1 else _in_workers(function, tasks, count)
+    return results if total is None else _reported(results, description, total)
+
+
+def _reported(results: Generator[Result], description: str, total: int) -> Generator[Result]:
+    report(description, 0, total)
+    try:
+        for done, result in enumerate(results, 1):
+            report(description, done, total)
+            yield result
+    finally:
+        results.close()
+
+
+def _in_this_process(function: Callable[[Task], Result], tasks: Iterable[Task]) -> Generator[Result]:
+    """With linear algebra on one thread, as in a worker: rounding may depend on the number of threads."""
+    limits = _package("threadpoolctl").threadpool_limits
+    for task in tasks:
+        with limits(limits=1, user_api="blas"):
+            result = function(task)
+        yield result
+
+
+@dataclass
+class _Handed(Generic[Task]):
+    """A task that was handed out."""
+
+    task: Task
+    pool: Any
+    future: "Future[Any]"
+    deaths: int = 0
+
+
+def _in_workers(function: Callable[[Task], Result], tasks: Iterable[Task], count: int) -> Generator[Result]:
+    handed: deque[_Handed[Task]] = deque()
+    upcoming = iter(tasks)
+    try:
+        while True:
+            for task in islice(upcoming, _LOOK_AHEAD * count - len(handed)):
+                handed.append(_Handed(task, *_submit(function, task, count)))
+            if not handed:
+                return
+            try:
+                result = handed[0].future.result()
+            except BrokenExecutor as error:
+                _try_again(function, handed, count, error)
+                continue
+            handed.popleft()
+            yield result
+    except KeyboardInterrupt:
+        if (pool := _pools.pop(count, None)) is not None:
+            pool.shutdown(wait=False, kill_workers=True)
+        raise
+    finally:
+        for entry in handed:
+            entry.future.cancel()
+
+
+def _submit(function: Callable[[Task], Result], task: Task, count: int) -> tuple[Any, "Future[Any]"]:
+    pool = _pool(count)
+    try:
+        return pool, pool.submit(function, task)
+    except BrokenExecutor:  # since the last call, for instance
+        _discard(pool, count)
+        pool = _pool(count)
+        return pool, pool.submit(function, task)
+
+
+def _try_again(function: Callable[[Task], Result], handed: deque[_Handed[Task]], count: int, error: Exception) -> None:
+    """Hand out anew, to a new pool, what was lost with the first task's pool."""
+    broken = handed[0].pool
+    _discard(broken, count)
+    if handed[0].deaths:
+        raise RolloutError(
+            "a worker process died twice over the same work, perhaps for lack of memory; use fewer workers, or workers=1 to "
+            f"see what happens ({' '.join(str(error).split())})"
+        ) from None
+    for entry in handed:
+        finished = entry.future.done() and not isinstance(entry.future.exception(), BrokenExecutor)
+        if entry.pool is broken and not finished:
+            entry.pool, entry.future = _submit(function, entry.task, count)
+            entry.deaths += 1
+
+
+def _pool(count: int) -> Any:
+    if count not in _pools:
+        loky = _package("loky")
+        _pools[count] = loky.ProcessPoolExecutor(max_workers=count, timeout=_IDLE_SECONDS, env=_ONE_THREAD)
+    return _pools[count]
+
+
+def _discard(pool: Any, count: int) -> None:
+    if _pools.get(count) is pool:
+        del _pools[count]
+
+
+@atexit.register
+def _close_pools() -> None:
+    """Before the interpreter takes loky apart."""
+    while _pools:
+        _pools.popitem()[1].shutdown(wait=True, kill_workers=True)
+
+
+def _package(name: str) -> Any:
+    try:
+        return importlib.import_module(name)
+    except ImportError:
+        raise MissingExtraError("playing episodes", name, "mujoco") from None

@@ -1,0 +1,174 @@
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import upweight as uw
+from support.rollout import make_policy, register_short_cheetah
+from upweight.cli.main import main
+from upweight.rollout.block import run_block
+
+
+def same(first: uw.Evaluation, second: uw.Evaluation) -> bool:
+    return first.to_dict() == second.to_dict()
+
+
+@pytest.mark.parametrize("env_id", ["Hopper-v5", "short cheetah"])
+def test_bit_identical_for_any_number_of_workers(env_id: str) -> None:
+    if env_id == "short cheetah":
+        env_id = register_short_cheetah()
+    policies = [make_policy(env_id, "gaussian", seed=seed, hidden=256) for seed in range(2)]
+    one, two, three = (uw.evaluate(policies, env_id, 25, 1, stochastic=True, workers=count) for count in (1, 2, 3))
+    for place in range(2):
+        assert same(one[place], two[place])
+        assert same(one[place], three[place])
+    assert one[0].to_dict() != one[1].to_dict()
+
+
+def test_an_episode_depends_on_seed_and_number_only() -> None:
+    policies = [make_policy("Hopper-v5", seed=seed, hidden=256) for seed in range(3)]
+    many = uw.evaluate(policies, "Hopper-v5", 12, workers=1)
+    alone = uw.evaluate(policies[2], "Hopper-v5", 4, workers=1)
+    np.testing.assert_array_equal(alone.returns, many[2].returns[:4])
+    other = uw.evaluate(policies[2], "Hopper-v5", 4, seed=1, workers=1)
+    assert not set(other.returns) & set(alone.returns)
+
+
+def test_policies_meet_the_same_starts() -> None:
+    policies = [make_policy("Hopper-v5", seed=seed) for seed in range(2)]
+    starts = []
+    for policy in policies:
+        episodes = run_block("Hopper-v5", policy, [(0, 0), (0, 1)], record=True)
+        starts.append([episode.trajectory.visited[0] for episode in episodes if episode.trajectory is not None])
+    np.testing.assert_array_equal(starts[0], starts[1])
+    assert not np.array_equal(starts[0][0], starts[0][1])
+
+
+class TestEvaluation:
+    def test_numbers(self) -> None:
+        returns = np.array([0.0, 3234.3, 10.0])
+        result = uw.Evaluation("Hopper-v5", returns, np.array([1, 2, 3]), np.array([True, False, True]))
+        assert result.mean_return == pytest.approx(3244.3 / 3)
+        assert result.std_return == pytest.approx(np.std(returns))
+        assert result.scores is not None
+        np.testing.assert_allclose(result.scores, (returns + 20.272305) / (3234.3 + 20.272305))
+        assert result.score == pytest.approx(result.scores.mean())
+        assert json.loads(json.dumps(result.to_dict()))["terminated"] == [True, False, True]
+        assert "3 episodes" in repr(result)
+
+    def test_without_reference_scores(self) -> None:
+        result = uw.evaluate(make_policy("Pendulum-v1"), "Pendulum-v1", 2)
+        assert result.score is None
+        assert result.scores is None
+        assert result.lengths.tolist() == [200, 200]
+        assert not result.terminated.any()
+        assert "score" not in repr(result)
+
+
+class TestBadInput:
+    @pytest.mark.parametrize(
+        ("env_id", "trained_on", "message"),
+        [
+            ("Hopper-v5", "Walker2d-v5", "policy 0 expects 17 observations, but Hopper-v5 has 11"),
+            ("InvertedPendulum-v5", "Hopper-v5", "policy 0 expects 11 observations, but InvertedPendulum-v5 has 4"),
+            ("FrozenLake-v1", "CartPole-v1", "expected vector observations"),
+            ("Hoper-v5", "Hopper-v5", "did you mean Hopper-v5"),
+        ],
+    )
+    def test_another_task(self, env_id: str, trained_on: str, message: str) -> None:
+        with pytest.raises(uw.RolloutError, match=message):
+            uw.evaluate([make_policy(trained_on)], env_id)
+
+    def test_other_actions(self) -> None:
+        policy = make_policy("InvertedPendulum-v5")  # four observations, as CartPole
+        with pytest.raises(uw.RolloutError, match="gives continuous actions, but CartPole-v1 takes discrete ones"):
+            uw.evaluate(policy, "CartPole-v1")
+        with pytest.raises(uw.RolloutError, match="gives discrete actions, but InvertedPendulum-v5 takes continuous"):
+            uw.evaluate(make_policy("CartPole-v1"), "InvertedPendulum-v5")
+        with pytest.raises(uw.RolloutError, match="policy 0 has 2 to choose from, but MountainCar-v0 has 3"):
+            layer = (np.zeros((2, 2), np.float32), np.zeros(2, np.float32))
+            policy = uw.Policy("greedy", (layer,), np.zeros(2, np.float32), np.ones(2, np.float32))
+            uw.evaluate([policy], "MountainCar-v0")
+
+    @pytest.mark.parametrize(
+        "options", [{"episodes": 0}, {"episodes": 2.5}, {"seed": -1}, {"seed": 2**32}, {"workers": 0}]
+    )
+    def test_numbers(self, options: dict[str, Any]) -> None:
+        with pytest.raises(uw.RolloutError, match=f"{next(iter(options))}: expected a whole number"):
+            uw.evaluate(make_policy("CartPole-v1"), "CartPole-v1", **options)
+
+    def test_things_that_are_no_policies(self, tmp_path: Path) -> None:
+        with pytest.raises(uw.RolloutError, match="expected a Policy or the path of one, found int"):
+            uw.evaluate([3], "CartPole-v1")  # type: ignore[list-item]
+        with pytest.raises(uw.DatasetError, match="no such file"):
+            uw.evaluate(tmp_path / "none.safetensors", "CartPole-v1")
+
+    def test_no_policies(self) -> None:
+        assert uw.evaluate([], "CartPole-v1") == []
+
+
+class TestCommand:
+    @pytest.fixture
+    def runs(self, tmp_path: Path) -> Path:
+        """A folder as `upweight train` leaves it."""
+        folder = tmp_path / "runs"
+        (folder / "policies").mkdir(parents=True)
+        for number, weighting in enumerate([{"name": "uniform"}, {"name": "rw", "temperature": 0.1}]):
+            about = {"run": {"algorithm": "discrete_bc", "weighting": weighting, "seed": 7}}
+            policy = make_policy("CartPole-v1", seed=number, metadata=about)
+            policy.save(folder / "policies" / f"run-{number:03d}.safetensors")
+        return folder
+
+    def test_a_folder(self, runs: Path, capsys: pytest.CaptureFixture[str]) -> None:
+        assert main(["evaluate", str(runs), "--env", "CartPole-v1", "--episodes", "4", "--workers", "1"]) == 0
+        out, err = capsys.readouterr()
+        assert err == ""
+        assert "rw temperature=0.1" in out
+        assert f"wrote {runs / 'evaluation.json'}" in out
+        report = json.loads((runs / "evaluation.json").read_text())
+        paths = sorted((runs / "policies").iterdir())
+        for entry, result in zip(report["policies"], uw.evaluate(paths, "CartPole-v1", 4, workers=1), strict=True):
+            assert entry["returns"] == result.returns.tolist()
+        assert report["policies"][1]["policy"] == "run-001.safetensors"
+        assert [path.name for path in runs.iterdir() if path.name.startswith(".")] == []
+
+    def test_one_file_as_json(self, runs: Path, capsys: pytest.CaptureFixture[str]) -> None:
+        file = runs / "policies" / "run-000.safetensors"
+        options = ["--env", "CartPole-v1", "--episodes", "3", "--seed", "2", "--stochastic", "--json"]
+        assert main(["evaluate", str(file), *options]) == 0
+        report = json.loads(capsys.readouterr().out)
+        assert report["stochastic"] is True
+        assert len(report["policies"][0]["returns"]) == 3
+        assert not (runs / "evaluation.json").exists()
+
+    def test_a_policy_may_name_its_environment(self, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+        make_policy("CartPole-v1", metadata={"env_id": "CartPole-v1"}).save(tmp_path / "p.safetensors")
+        assert main(["evaluate", str(tmp_path / "p.safetensors"), "--episodes", "1"]) == 0
+        assert capsys.readouterr().out.startswith("CartPole-v1, 1 episode")
+        make_policy("CartPole-v1", metadata={"env_id": "antigravity:CartPole-v1"}).save(tmp_path / "q.safetensors")
+        assert main(["evaluate", str(tmp_path / "q.safetensors")]) == 2
+
+    @pytest.mark.parametrize(
+        ("options", "message"),
+        [
+            ((), "give it, e.g. --env Hopper-v5"),
+            (("--env", "CartPol-v1"), "did you mean CartPole-v1"),
+            (("--env", "Hopper-v5"), "policy 0 expects 4 observations"),
+            (("--env", "CartPole-v1", "--episodes", "0"), "episodes: expected"),
+            (("--env", "CartPole-v1", "--workers", "0"), "workers: expected"),
+        ],
+    )
+    def test_bad_input(
+        self, runs: Path, capsys: pytest.CaptureFixture[str], options: tuple[str, ...], message: str
+    ) -> None:
+        assert main(["evaluate", str(runs), *options]) == 2
+        err = capsys.readouterr().err
+        assert err.count("\n") == 1
+        assert message in err
+        assert not (runs / "evaluation.json").exists()
+
+    def test_an_empty_folder(self, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+        assert main(["evaluate", str(tmp_path), "--env", "CartPole-v1"]) == 2
+        assert "expected policies/run-000.safetensors" in capsys.readouterr().err

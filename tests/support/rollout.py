@@ -1,0 +1,45 @@
+"""Policies and environments for tests of the rollout layer."""
+
+import itertools
+
+import gymnasium
+import numpy as np
+
+import upweight as uw
+
+SHORT_CHEETAH = "upweight-tests/ShortHalfCheetah-v0"
+
+
+def make_policy(
+    env_id: str, kind: str | None = None, *, seed: int = 0, hidden: int = 32, metadata: dict[str, object] | None = None
+) -> uw.Policy:
+    """An untrained policy that fits the environment."""
+    environment = uw.make_environment(env_id)
+    observation_size, space = environment.observation_space.shape[0], environment.action_space
+    discrete = isinstance(space, gymnasium.spaces.Discrete)
+    kind = kind or ("categorical" if discrete else "deterministic")
+    size = int(space.n) if discrete else space.shape[0]
+    outputs = 2 * size if kind == "tanh_gaussian" else size
+    rng = np.random.default_rng(seed)
+    layers = tuple(
+        ((rng.normal(size=(a, b)) / np.sqrt(a)).astype(np.float32), rng.normal(size=b).astype(np.float32) / 10)
+        for a, b in itertools.pairwise([observation_size, hidden, hidden, outputs])
+    )
+    return uw.Policy(
+        kind=kind,
+        layers=layers,
+        observation_mean=np.zeros(observation_size, np.float32),
+        observation_scale=np.ones(observation_size, np.float32),
+        log_std=np.full(size, -1.0, np.float32) if kind == "gaussian" else None,
+        action_low=None if discrete else np.asarray(space.low, np.float32),
+        action_high=None if discrete else np.asarray(space.high, np.float32),
+        metadata=metadata or {},
+    )
+
+
+def register_short_cheetah(max_steps: int = 40) -> str:
+    """HalfCheetah, which never terminates, with a short time limit; known to this process only."""
+    if SHORT_CHEETAH not in gymnasium.registry:
+        entry = gymnasium.spec("HalfCheetah-v5").entry_point
+        gymnasium.register(SHORT_CHEETAH, entry_point=entry, max_episode_steps=max_steps)
+    return SHORT_CHEETAH
