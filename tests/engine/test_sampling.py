@@ -11,8 +11,7 @@ from upweight.engine.sampling import EpisodeLayout, EpisodeTable, _high_product,
 
 
 def draw(lengths: np.ndarray, weights: np.ndarray, count: int, seed: int = 0) -> np.ndarray:
-    threshold, alias = make_table(weights, lengths)
-    table = EpisodeTable(jnp.asarray(threshold), jnp.asarray(alias))
+    table = EpisodeTable(*map(jnp.asarray, make_table(weights, lengths, np.arange(len(lengths)), len(lengths))))
     starts = (np.cumsum(lengths) - lengths).astype(np.uint32)
     layout = EpisodeLayout(jnp.asarray(starts), jnp.asarray(lengths.astype(np.uint32)))
     steps, episodes = jax.jit(draw_steps, static_argnums=3)(jax.random.key(seed), table, layout, count)
@@ -60,7 +59,24 @@ def test_whole_number_arithmetic(high: int, low: int, factor: int) -> None:
 def test_table_resolution(count: int) -> None:
     rng = np.random.default_rng(count)
     weights, lengths = rng.random(count), rng.integers(1, 9, count)
-    threshold, alias = make_table(weights, lengths)
+    _, threshold, owner, alias = make_table(weights, lengths, np.arange(count), count)
+    np.testing.assert_array_equal(owner, np.arange(count))
     owned = np.where((threshold == 0) & (alias == np.arange(count)), 2.0**32, threshold) / 2.0**32
     drawn = owned + np.bincount(alias, weights=1 - owned, minlength=count)
     np.testing.assert_allclose(drawn / count, weights * lengths / (weights * lengths).sum(), atol=1e-9)
+
+
+def test_a_pool_and_padding_change_nothing() -> None:
+    """Episodes 7, 3 and 5 of a pool of nine are drawn as 0, 1 and 2 of a dataset of their own, step for step."""
+    rng = np.random.default_rng(0)
+    pool, chosen = rng.integers(1, 9, 9), np.array([7, 3, 5])
+    lengths, weights = pool[chosen], np.array([0.2, 0.5, 0.3])
+    starts = (np.cumsum(pool) - pool).astype(np.uint32)
+    layout = EpisodeLayout(jnp.asarray(starts), jnp.asarray(pool.astype(np.uint32)))
+    table = EpisodeTable(*map(jnp.asarray, make_table(weights, lengths, chosen, 20)))
+    steps, episodes = draw_steps(jax.random.key(0), table, layout, 1000)
+    alone = draw(lengths, weights, 1000)
+    local = np.searchsorted(np.cumsum(lengths), alone, side="right")
+    np.testing.assert_array_equal(episodes, chosen[local])
+    offsets = alone - (np.cumsum(lengths) - lengths)[local]
+    np.testing.assert_array_equal(steps, starts[chosen[local]] + offsets)

@@ -65,12 +65,16 @@ def test_runs_on_parts_of_one_pool_train_in_one_program() -> None:
     program, agents, data = build(runs, pool)
     for place, part in enumerate((first, second)):
         own = pool.subset(part)
-        _, alone, _ = build([uw.Run(small_config("td3_bc"), uw.ReturnWeighting(0.5), 0)], own)
+        own_program, alone, own_data = build([uw.Run(small_config("td3_bc"), uw.ReturnWeighting(0.5), 0)], own)
         np.testing.assert_allclose(agents.observation_mean[place], alone.observation_mean[0], rtol=1e-5, atol=1e-6)
         np.testing.assert_allclose(agents.observation_scale[place], alone.observation_scale[0], rtol=1e-5)
         drawn = np.concatenate([np.asarray(program.draw(agents, data, update))[place] for update in range(50)])
         episodes = np.searchsorted(pool.starts, drawn, side="right") - 1
         assert set(episodes) <= set(part.tolist())
+        apart = np.asarray(own_program.draw(alone, own_data, 3))[0]  # the very same steps as from a dataset of its own
+        local = np.searchsorted(own.starts, apart, side="right") - 1
+        pooled = np.asarray(program.draw(agents, data, 3))[place]
+        np.testing.assert_array_equal(pool.starts[part[local]] + apart - own.starts[local], pooled)
     counts = np.bincount(part_of(program, agents, data, pool, place=1), minlength=pool.num_episodes)
     p = uw.EpisodeSampler(pool.subset(second), uw.ReturnWeighting(0.5))
     mass = np.add.reduceat(p.probabilities(), pool.subset(second).starts)

@@ -82,7 +82,7 @@ def agent_bytes(dataset: Dataset, run: Run, setup: Setup) -> int:
     state = sum(leaf.size * leaf.dtype.itemsize for leaf in jax.tree.leaves(shapes))
     widths = sum(config.hidden_units) + setup.observation_size + setup.action_size
     activations = method.network_rows(config) * widths * setup.compute.itemsize
-    tables = dataset.num_episodes * 8 * (2 if run.actor_weighting is not None else 1)
+    tables = dataset.num_episodes * 12 * (2 if run.actor_weighting is not None else 1)
     draws = 8 * BLOCK_UPDATES * config.batch_size
     return int(_STATE_COPIES * state + _ACTIVATION_COPIES * activations + tables + draws)
 

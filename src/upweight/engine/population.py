@@ -22,8 +22,8 @@ class Agents(NamedTuple):
 
     seed: Array  # uint32 [A]
     hyper: dict[str, Array]  # the traced settings [A]
-    table: EpisodeTable  # [A, N]
-    actor_table: EpisodeTable | None  # [A, N] where actor and critic draw differently
+    table: EpisodeTable  # [A, ...] over each agent's own episodes
+    actor_table: EpisodeTable | None  # the same, where actor and critic draw differently
     episode_weight: Array | None  # [A, N] loss weights where samples are reweighted
     observation_mean: Array  # [A, d]
     observation_scale: Array  # [A, d]

@@ -14,10 +14,10 @@ from upweight.data.dataset import Dataset
 from upweight.data.statistics import episode_mass
 from upweight.engine.algorithm import Algorithm, Setup
 from upweight.engine.population import Agents, Data
-from upweight.engine.run import Run, pool_weights
+from upweight.engine.run import Run
 from upweight.engine.sampling import EpisodeLayout, EpisodeTable, make_table
 from upweight.errors import DatasetError
-from upweight.weightings.weighting import Weighting
+from upweight.weightings.weighting import Weighting, resolve_weights
 
 SCALE_FLOOR = 1e-3  # added to the standard deviation of observations, as d3rlpy and TD3+BC do
 REWARD_RANGE = 1000.0
@@ -76,22 +76,25 @@ def make_data(dataset: Dataset, method: Algorithm, space: ActionSpace, setup: Se
 def make_agents(dataset: Dataset, runs: Sequence[Run], setup: Setup, num_updates: int) -> Agents:
     """Everything that tells the agents apart, stacked."""
     parts: dict[Any, _Part] = {}  # runs on the same episodes share what is computed from them
-    made = []
+    made: list[tuple[Run, _Part]] = []
     for run in runs:
         key = None if run.episodes is None else np.asarray(run.episodes).tobytes()
         if key not in parts:
             parts[key] = _Part(dataset, run.episodes)
-        made.append(_make_agent(run, parts[key], setup, num_updates))
+        made.append((run, parts[key]))
+    cells = max(len(part.episodes) for part in parts.values())
+    agents = [_make_agent(run, part, setup, num_updates, cells) for run, part in made]
 
     def stack(name: str) -> Any:
-        return jnp.asarray(np.stack([agent[name] for agent in made]), setup.dtype)
+        return jnp.asarray(np.stack([agent[name] for agent in agents]), setup.dtype)
 
     def table(name: str) -> EpisodeTable:
-        return EpisodeTable(*(jnp.asarray(np.stack([agent[name][place] for agent in made])) for place in range(2)))
+        columns = zip(*(agent[name] for agent in agents), strict=True)
+        return EpisodeTable(*(jnp.asarray(np.stack(column)) for column in columns))
 
     return Agents(
         seed=jnp.asarray(np.array([run.seed for run in runs], np.uint32)),
-        hyper={key: jnp.asarray([agent["hyper"][key] for agent in made], setup.dtype) for key in made[0]["hyper"]},
+        hyper={key: jnp.asarray([agent["hyper"][key] for agent in agents], setup.dtype) for key in agents[0]["hyper"]},
         table=table("table"),
         actor_table=None if runs[0].actor_weighting is None else table("actor_table"),
         episode_weight=stack("episode_weight") if runs[0].reweight else None,
@@ -115,11 +118,11 @@ class _Part:
         self._weights: dict[Any, NDArray[np.float64]] = {}
 
     def weights(self, weighting: Any) -> NDArray[np.float64]:
-        """Weights over the pool [N]."""
+        """Of its episodes [n]."""
         if not isinstance(weighting, Weighting):
-            return pool_weights(weighting, self.dataset, self.episodes, self.pool.num_episodes)
+            return resolve_weights(weighting, self.dataset)
         if weighting not in self._weights:
-            self._weights[weighting] = pool_weights(weighting, self.dataset, self.episodes, self.pool.num_episodes)
+            self._weights[weighting] = resolve_weights(weighting, self.dataset)
         return self._weights[weighting]
 
     @cached_property
@@ -141,16 +144,20 @@ class _Part:
         return REWARD_RANGE / spread if spread > 0 else 1.0
 
 
-def _make_agent(run: Run, part: _Part, setup: Setup, num_updates: int) -> dict[str, Any]:
-    sizes = part.pool.num_transitions
+def _make_agent(run: Run, part: _Part, setup: Setup, num_updates: int, cells: int) -> dict[str, Any]:
+    sizes = part.dataset.num_transitions
     weights = part.weights(run.weighting)
+    even = np.ones(len(weights))
     agent: dict[str, Any] = {"hyper": run.config.traced_values(num_updates)}
-    agent["table"] = make_table(part.multiplicity if run.reweight else weights, sizes)
+    agent["table"] = make_table(even if run.reweight else weights, sizes, part.episodes, cells)
     if run.reweight:
-        uniform, wanted = episode_mass(part.multiplicity, sizes), episode_mass(weights, sizes)
-        agent["episode_weight"] = np.divide(wanted, uniform, out=np.zeros_like(wanted), where=uniform > 0)
+        uniform, wanted = episode_mass(even, sizes), episode_mass(weights, sizes)
+        agent["episode_weight"] = np.zeros(part.pool.num_episodes)
+        agent["episode_weight"][part.episodes] = np.divide(
+            wanted, uniform, out=np.zeros_like(wanted), where=uniform > 0
+        )
     if run.actor_weighting is not None:
-        agent["actor_table"] = make_table(part.weights(run.actor_weighting), sizes)
+        agent["actor_table"] = make_table(part.weights(run.actor_weighting), sizes, part.episodes, cells)
     agent["mean"], agent["scale"] = np.zeros(setup.observation_size), np.ones(setup.observation_size)
     if run.config.normalize_observations:
         agent["mean"], agent["scale"] = part.observation_statistics

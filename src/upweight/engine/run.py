@@ -6,13 +6,13 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from upweight.data.dataset import Dataset
 from upweight.engine.algorithm import Algorithm, algorithms, find_algorithm
 from upweight.engine.config import Config, ConfigError
 from upweight.weightings.registry import make_weighting
-from upweight.weightings.weighting import Weighting, resolve_weights
+from upweight.weightings.weighting import Weighting
 
 
 def algorithm_config(name: str, *, preset: str = "paper", **changes: Any) -> Config:
@@ -82,13 +82,6 @@ def _describe(weighting: Any) -> dict[str, Any]:
 def _summary(values: ArrayLike) -> dict[str, Any]:
     array = np.ascontiguousarray(values)
     return {"count": array.size, "hash": hashlib.sha256(array.tobytes()).hexdigest()[:16]}
-
-
-def pool_weights(weighting: Any, part: Dataset, episodes: NDArray[np.int64], num_episodes: int) -> NDArray[np.float64]:
-    """Weights over a pool of ``num_episodes`` of a weighting (or array) that applies to the ``episodes`` of ``part``."""
-    pooled = np.zeros(num_episodes)
-    np.add.at(pooled, episodes, resolve_weights(weighting, part))  # an episode that was drawn twice counts twice
-    return pooled
 
 
 def check_runs(dataset: Dataset, runs: Sequence[Run]) -> None:

@@ -5,7 +5,7 @@ two are a 64-bit fraction u: the whole part of :math:`u N` is the cell, its next
 The other two choose one of the episode's steps in the same way. No float is involved: 23 bits would be too few.
 """
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -19,10 +19,16 @@ Array = jax.Array
 
 
 class EpisodeTable(NamedTuple):
-    """An agent's weights as an alias table; [N], or [A, N] for a population."""
+    """An agent's weights as an alias table over its own n episodes; with a leading axis A for a population.
 
-    threshold: Array  # uint32, out of 2^32
-    alias: Array  # int32
+    Cells beyond n are never drawn: they are there because all agents of a population have arrays of one size. What is drawn
+    depends on the agent's own episodes alone, not on what else the pool holds.
+    """
+
+    cells: Array  # uint32 [] their number n
+    threshold: Array  # uint32 [n] out of 2^32
+    owner: Array  # int32 [n] the episode (of the pool) below the threshold
+    alias: Array  # int32 [n] the episode above it
 
 
 class EpisodeLayout(NamedTuple):
@@ -32,21 +38,33 @@ class EpisodeLayout(NamedTuple):
     sizes: Array  # uint32 [N] trainable steps
 
 
-def make_table(weights: NDArray[np.float64], sizes: NDArray[np.int64]) -> tuple[NDArray[np.uint32], NDArray[np.int32]]:
-    """Threshold and alias for episode weights [N]; built on the host in float64."""
-    table = build_alias_table(episode_mass(weights, sizes))
+def make_table(
+    weights: NDArray[np.float64], sizes: NDArray[np.int64], episodes: NDArray[np.int64], cells: int
+) -> EpisodeTable:
+    """The table (in NumPy, padded to ``cells``) for weights [n] of ``episodes`` [n] of a pool that have ``sizes`` [n] steps."""
+    count = len(weights)
+    table = build_alias_table(episode_mass(weights, sizes))  # in float64
     threshold = np.floor(table.threshold * 2.0**32)
     full = threshold >= 2.0**32  # a cell that belongs to its owner alone: make the alias the owner too
-    alias = np.where(full, np.arange(len(weights)), table.alias)
-    return np.where(full, 0, threshold).astype(np.uint32), alias.astype(np.int32)
+    alias = np.where(full, np.arange(count), table.alias)
+
+    def padded(values: NDArray[Any], dtype: type) -> Any:
+        return np.pad(values.astype(dtype), (0, cells - count))
+
+    return EpisodeTable(
+        cells=np.uint32(count),  # type: ignore[arg-type]  # moved to the device with the other agents' tables
+        threshold=padded(np.where(full, 0, threshold), np.uint32),
+        owner=padded(episodes, np.int32),
+        alias=padded(episodes[alias], np.int32),
+    )
 
 
 def draw_steps(key: Array, table: EpisodeTable, layout: EpisodeLayout, count: int) -> tuple[Array, Array]:
     """``count`` flat step indices (int32) of one agent, and the episodes they belong to."""
     words = jax.random.bits(key, (4, count), jnp.uint32)
-    cell, remainder = _scale(words[0], words[1], jnp.uint32(table.threshold.shape[-1]))
+    cell, remainder = _scale(words[0], words[1], table.cells)
     own = remainder < table.threshold[cell]
-    episode = jnp.where(own, cell.astype(jnp.int32), table.alias[cell])
+    episode = jnp.where(own, table.owner[cell], table.alias[cell])
     offset, _ = _scale(words[2], words[3], layout.sizes[episode])
     return (layout.starts[episode] + offset).astype(jnp.int32), episode
 
