@@ -4,9 +4,10 @@ import argparse
 from dataclasses import fields
 from typing import Any
 
+from upweight.behaviours.datasets import load
 from upweight.data.dataset import Dataset
 from upweight.errors import WeightingError
-from upweight.io.registry import formats, load
+from upweight.io.registry import formats
 from upweight.weightings.registry import make_weighting, weighting_classes
 from upweight.weightings.weighting import Weighting
 
@@ -15,7 +16,9 @@ _SETTINGS = ("temperature", "fraction", "threshold", "high")  # of weightings, a
 
 def add_data(parser: argparse.ArgumentParser, name: str = "data", what: str = "the dataset") -> None:
     parser.add_argument(
-        name, metavar=name.upper(), help=f"{what}: a file, a folder, or minari:<id>; its format is recognised"
+        name,
+        metavar=name.upper(),
+        help=f"{what}: a file, a folder, minari:<id>, or a name such as hopper-expert-random-5 (upweight make --list)",
     )
 
 

@@ -1,4 +1,4 @@
-"""Returns that count as 0 and as 1 on D4RL's tasks: random and expert policy.
+"""Returns that count as 0 and as 1, of a random and an expert policy: D4RL's for its tasks, our own for classic control.
 
 normalised score = (G - random) / (expert - random). Most papers multiply by 100; this package does not.
 """
@@ -37,20 +37,43 @@ D4RL_REFERENCE_SCORES: dict[str, ReferenceScores] = {
     "maze2d-large": ReferenceScores(6.7, 273.99),
 }
 
+# Our own, measured in the stochastic environments (``upweight/StochasticCartPole-v1`` and so on): means of 1,000 episodes of
+# uniformly random actions and of 300 episodes of our best policy (the ladder's expert) with sampled actions, both with seed 0.
+CLASSIC_REFERENCE_SCORES: dict[str, ReferenceScores] = {
+    "cartpole": ReferenceScores(22.5, 500.0),
+    "acrobot": ReferenceScores(-499.1, -90.0),
+    "mountaincar": ReferenceScores(-200.0, -120.0),
+}
+REFERENCE_SCORES = D4RL_REFERENCE_SCORES | CLASSIC_REFERENCE_SCORES
+
 
 def reference_scores(env: str) -> ReferenceScores:
     """Reference scores of ``env``: a task ("hopper"), a D4RL dataset ("hopper-medium-v2") or an id ("Hopper-v5").
 
     They are D4RL's, measured on its environments; for newer versions of a task they are a common yardstick,
-    not that version's own random and expert returns.
+    not that version's own random and expert returns. Those of "cartpole", "acrobot" and "mountaincar" are our own, measured
+    where one action in ten is random ("upweight/StochasticCartPole-v1"), and the yardstick of "CartPole-v1" too.
     """
-    name = env.lower().replace("_", "-")
-    for task in sorted(D4RL_REFERENCE_SCORES, key=len, reverse=True):
-        if name == task or name.startswith(f"{task}-"):
-            return D4RL_REFERENCE_SCORES[task]
-    near = difflib.get_close_matches(name.split("-")[0], D4RL_REFERENCE_SCORES, n=2)
-    hint = f"did you mean {' or '.join(near)}?" if near else f"known: {', '.join(D4RL_REFERENCE_SCORES)}"
+    found = find_reference_scores(env)
+    if found is not None:
+        return found
+    near = difflib.get_close_matches(_plain_name(env).split("-")[0], REFERENCE_SCORES, n=2)
+    hint = f"did you mean {' or '.join(near)}?" if near else f"known: {', '.join(REFERENCE_SCORES)}"
     raise DatasetError(f"no reference scores for {env!r}; {hint}")
+
+
+def find_reference_scores(env: str) -> ReferenceScores | None:
+    """Reference scores of ``env``, or None where there are none."""
+    name = _plain_name(env)
+    for task in sorted(REFERENCE_SCORES, key=len, reverse=True):
+        if name == task or name.startswith(f"{task}-"):
+            return REFERENCE_SCORES[task]
+    return None
+
+
+def _plain_name(env: str) -> str:
+    """Small letters and hyphens, without what our own ids begin with."""
+    return env.lower().replace("_", "-").removeprefix("upweight/").removeprefix("stochastic")
 
 
 def normalize_returns(returns: NDArray[Any] | float, scores: ReferenceScores) -> NDArray[np.float64]:

@@ -1,0 +1,98 @@
+"""What the datasets made by name are like, beside the paper's; and how long they take to collect.
+
+python benchmarks/datasets.py                    # all 56 MuJoCo datasets: episodes, mean score, RPSV against the paper's
+python benchmarks/datasets.py --time --workers 2 # 1M expert steps per task, from nothing
+"""
+
+import argparse
+import os
+import tempfile
+import time
+from typing import Any
+
+import numpy as np
+
+import upweight as uw
+from measure import record
+from upweight.behaviours.recipes import recipe_names
+from upweight.behaviours.tasks import MUJOCO_TASKS
+from upweight.paper.tables import paper_rpsv
+
+PACKAGES = ["upweight", "gymnasium", "mujoco", "numpy"]
+WITHIN = (0.8, 1.25)  # of the paper's RPSV, for mixes with expert data
+
+
+def describe(name: str, steps: int | None, seed: int) -> dict[str, Any]:
+    dataset = uw.make_dataset(name, steps=steps, seed=seed)
+    scores = uw.normalize_returns(dataset.returns, uw.reference_scores(name))
+    ours, theirs = uw.positive_sided_variance(scores), paper_rpsv()[name]
+    return {
+        "dataset": name,
+        "episodes": dataset.num_episodes,
+        "steps": dataset.num_steps,
+        "mean_score": round(float(scores.mean()), 4),
+        "rpsv": float(f"{ours:.4g}"),
+        "paper_rpsv": theirs,
+        "ratio": round(ours / theirs, 3),
+        "content_sha256": dataset.metadata["content_sha256"],
+    }
+
+
+def make_table(steps: int | None, seed: int, tasks: list[str], results: list[dict[str, Any]]) -> None:
+    print(f"{'dataset':28} {'episodes':>9} {'steps':>10} {'score':>8} {'RPSV':>10} {'paper':>10} {'ratio':>7}")
+    for name in recipe_names(tuple(tasks)):
+        row = describe(name, steps, seed)
+        is_expert_mix = "-expert-random-" in name
+        note = "" if not is_expert_mix or WITHIN[0] <= row["ratio"] <= WITHIN[1] else "  outside"
+        print(
+            f"{name:28} {row['episodes']:9,} {row['steps']:10,} {row['mean_score']:8.3f} {row['rpsv']:10.6f} "
+            f"{row['paper_rpsv']:10.6f} {row['ratio']:7.2f}{note}",
+            flush=True,
+        )
+        results.append(row)
+
+
+def time_collection(steps: int, workers: int, kinds: list[str], results: list[dict[str, Any]]) -> None:
+    for task in MUJOCO_TASKS:
+        for kind in kinds:
+            with tempfile.TemporaryDirectory() as folder:
+                os.environ["UPWEIGHT_CACHE"] = folder
+                began = time.perf_counter()
+                dataset = uw.make_dataset(f"{task}-{kind}", steps=steps, workers=workers)
+                seconds = time.perf_counter() - began
+            rate = dataset.num_steps / seconds
+            print(f"{task}-{kind:10} {workers} workers: {seconds:7.1f} s, {rate:9,.0f} steps/s", flush=True)
+            results.append(
+                {
+                    "dataset": f"{task}-{kind}",
+                    "workers": workers,
+                    "steps": dataset.num_steps,
+                    "seconds": round(seconds, 1),
+                    "steps_per_second": round(rate),
+                }
+            )
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--steps", type=int, default=1_000_000)
+    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--tasks", nargs="+", default=list(MUJOCO_TASKS))
+    parser.add_argument("--time", action="store_true", help="time the collection instead")
+    parser.add_argument("--kinds", nargs="+", default=["expert"], help="what to time")
+    parser.add_argument("--workers", type=int, default=os.cpu_count())
+    parser.add_argument("--name", help="of the file with the results")
+    arguments = parser.parse_args()
+    results: list[dict[str, Any]] = []
+    if arguments.time:
+        time_collection(arguments.steps, arguments.workers, arguments.kinds, results)
+    else:
+        make_table(arguments.steps, arguments.seed, arguments.tasks, results)
+        mixes = [row["ratio"] for row in results if "-expert-random-" in row["dataset"]]
+        if mixes:
+            print(f"mixes with expert data: ratio {np.min(mixes):.2f} to {np.max(mixes):.2f}")
+    print(f"wrote {record(arguments.name or ('collecting' if arguments.time else 'datasets'), PACKAGES, results)}")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,1 @@
+"""How datasets are made: behaviour policies, the program that trained them, and recipes that turn them into datasets."""
