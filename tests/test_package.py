@@ -13,7 +13,9 @@ import pytest
 import upweight as uw
 
 ROOT = Path(__file__).parents[1]
-HEAVY = ("jax", "torch", "gymnasium", "h5py", "pyarrow", "pandas", "matplotlib", "minari", "scipy")
+SUITES = ("mixed", "regular", "stochastic", "temperature", "percentage", "official_iql")
+POLICIES = ROOT / "src" / "upweight" / "behaviours" / "policies"
+HEAVY = ("jax", "torch", "gymnasium", "h5py", "pyarrow", "pandas", "matplotlib", "minari", "scipy", "mujoco", "loky")
 
 
 def python(code: str, **options: object) -> str:
@@ -77,7 +79,11 @@ def test_the_wheel_works_outside_the_tree(tmp_path: Path) -> None:
     subprocess.run([sys.executable, "-m", "pip", "install", *target, str(wheel)], check=True, capture_output=True)
     packaged = {name for name in names if name.startswith("upweight/")}
     expected = {f"upweight/{p.relative_to(ROOT / 'src' / 'upweight')}" for p in (ROOT / "src").rglob("*.py")}
-    assert packaged == expected | {"upweight/py.typed"}
+    policies = {f"upweight/{p.relative_to(ROOT / 'src' / 'upweight')}" for p in POLICIES.rglob("*") if p.is_file()}
+    assert len(policies) > 60
+    suites = {f"upweight/experiments/suites/paper/{name}.toml" for name in SUITES}
+    tables = {"upweight/paper/rpsv.csv", "upweight/paper/scores.csv"} | suites
+    assert packaged == expected | policies | tables | {"upweight/py.typed"}
     # Not the editable install: site-packages joins the path without its .pth files being processed.
     path = os.pathsep.join([str(tmp_path / "installed"), sysconfig.get_paths()["purelib"]])
     code = "import upweight, numpy; print(upweight.__file__); upweight.Uniform(); import upweight.cli.main"

@@ -10,6 +10,8 @@ from typing import TYPE_CHECKING, Any
 __version__ = "0.1.0"
 
 _HOMES = {
+    "upweight.behaviours.datasets": ["load", "make_dataset"],
+    "upweight.behaviours.recipes": ["recipe_names"],
     "upweight.data.baseline": ["LinearBaseline"],
     "upweight.data.combine": ["concat"],
     "upweight.data.dataset": ["Dataset", "Transitions"],
@@ -32,15 +34,18 @@ _HOMES = {
         "DataLossWarning",
         "DatasetError",
         "MissingExtraError",
+        "RolloutError",
         "UpweightError",
         "UpweightWarning",
         "WeightingError",
     ],
     "upweight.inspection.report": ["Inspection", "inspect"],
     "upweight.inspection.suggestion": ["Suggestion", "suggest"],
-    "upweight.io.registry": ["load", "save"],
+    "upweight.io.registry": ["save"],
     "upweight.policies.onnx_export": ["export_onnx"],
     "upweight.policies.policy": ["Policy", "load_policy"],
+    "upweight.rollout.environments": ["make_environment", "register_environments"],
+    "upweight.rollout.evaluate": ["Evaluation", "evaluate"],
     "upweight.samplers.episode": ["EpisodeSampler"],
     "upweight.samplers.step": ["StepSampler"],
     "upweight.weightings.advantage_weighting": ["AdvantageWeighting"],
@@ -59,6 +64,7 @@ __all__ = [
     "Dataset",
     "DatasetError",
     "EpisodeSampler",
+    "Evaluation",
     "Half",
     "Inspection",
     "LinearBaseline",
@@ -66,6 +72,7 @@ __all__ = [
     "Policy",
     "ReferenceScores",
     "ReturnWeighting",
+    "RolloutError",
     "Run",
     "RunResult",
     "StepSampler",
@@ -81,19 +88,24 @@ __all__ = [
     "concat",
     "effective_episodes",
     "effective_steps",
+    "evaluate",
     "export_onnx",
     "hoeffding_probability",
     "hoeffding_radius",
     "inspect",
     "load",
     "load_policy",
+    "make_dataset",
+    "make_environment",
     "make_weighting",
     "mass_per_label",
     "mix",
     "normalize_returns",
     "plan_training",
     "positive_sided_variance",
+    "recipe_names",
     "reference_scores",
+    "register_environments",
     "resolve_weights",
     "save",
     "step_weighted_return",
@@ -106,6 +118,8 @@ __all__ = [
 ]
 
 if TYPE_CHECKING:  # for editors and type checkers; the run-time import is __getattr__ below
+    from upweight.behaviours.datasets import load, make_dataset
+    from upweight.behaviours.recipes import recipe_names
     from upweight.data.baseline import LinearBaseline
     from upweight.data.combine import concat
     from upweight.data.dataset import Dataset, Transitions
@@ -128,15 +142,18 @@ if TYPE_CHECKING:  # for editors and type checkers; the run-time import is __get
         DataLossWarning,
         DatasetError,
         MissingExtraError,
+        RolloutError,
         UpweightError,
         UpweightWarning,
         WeightingError,
     )
     from upweight.inspection.report import Inspection, inspect
     from upweight.inspection.suggestion import Suggestion, suggest
-    from upweight.io.registry import load, save
+    from upweight.io.registry import save
     from upweight.policies.onnx_export import export_onnx
     from upweight.policies.policy import Policy, load_policy
+    from upweight.rollout.environments import make_environment, register_environments
+    from upweight.rollout.evaluate import Evaluation, evaluate
     from upweight.samplers.episode import EpisodeSampler
     from upweight.samplers.step import StepSampler
     from upweight.weightings.advantage_weighting import AdvantageWeighting

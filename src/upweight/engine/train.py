@@ -2,6 +2,7 @@
 
 import contextlib
 import logging
+import math
 import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
@@ -22,7 +23,13 @@ from upweight.engine.plan import Plan, ProgramPlan, make_plan
 from upweight.engine.population import BLOCK_UPDATES, Agents, Program, Progress
 from upweight.engine.prepare import PRECISIONS, ActionSpace, action_space, make_agents, make_data, make_setup
 from upweight.engine.run import Run, check_runs
+from upweight.errors import UpweightError
 from upweight.policies.policy import Policy
+
+
+class TrainingPaused(UpweightError):
+    """A training met its deadline; its folder holds a checkpoint to go on from with ``resume=True``."""
+
 
 Callback = Callable[[Sequence[Record]], None]
 _LOGS_PER_TRAINING = 50
@@ -70,6 +77,7 @@ def train(
     log_every_updates: int | None = None,
     checkpoint_every_updates: int | None = None,
     max_agents: int | None = None,
+    deadline: float | None = None,
     callbacks: Sequence[Callback] = (),
 ) -> list[RunResult]:
     """Train every run, as many as fit at a time, and return one result per run, in order.
@@ -77,9 +85,12 @@ def train(
     ``precision``: "float32", "bfloat16" (products and activations; parameters stay float32) or "float64". With an ``output``
     folder, metrics, checkpoints and policies are written there, and ``resume=True`` goes on after an interruption.
     ``callbacks`` are called with the new metric records at each log interval. ``max_agents`` limits how many train together.
+    At the ``deadline`` (a value of ``time.monotonic()``) the training is saved in its folder and :class:`TrainingPaused` raised.
     """
     if isinstance(num_updates, bool) or not isinstance(num_updates, int) or num_updates < 1:
         raise ConfigError(f"num_updates: expected a whole number above 0, found {num_updates!r}")
+    if deadline is not None and output is None:
+        raise ConfigError("a deadline needs an output folder, to keep what was done until then")
     if resume and output is None:
         raise ConfigError("resume needs the output folder of the training to go on with")
     with _number_types(precision), _compilation_cache():
@@ -96,6 +107,7 @@ def train(
         job = _Job(dataset, runs, num_updates, setup, space, folder, callbacks)
         job.log_every = log_every_updates
         job.checkpoint_every = checkpoint_every_updates
+        job.deadline = math.inf if deadline is None else deadline
         results: dict[int, RunResult] = {}
         for number, part in enumerate(plan.programs):
             results |= job.run_program(number, part)
@@ -118,6 +130,7 @@ class _Job:
     callbacks: Sequence[Callback]
     log_every: int | None = None
     checkpoint_every: int | None = None
+    deadline: float = math.inf
 
     def run_program(self, number: int, part: ProgramPlan) -> dict[int, RunResult]:
         """Train the runs of one program to the end."""
@@ -144,10 +157,15 @@ class _Job:
             since_checkpoint += count
             if self.folder is not None:
                 self.folder.append_metrics(records)
-                if since_checkpoint >= (self.checkpoint_every or 10 * chunk) or done == self.num_updates:
+                late = time.monotonic() > self.deadline and done < self.num_updates
+                if late or since_checkpoint >= (self.checkpoint_every or 10 * chunk) or done == self.num_updates:
                     identity = self.folder.identity
                     save_checkpoint(self.folder.checkpoint(number), progress, updates=done, identity=identity)
                     since_checkpoint = 0
+                if late:
+                    raise TrainingPaused(
+                        f"{self.folder.path}: paused at {done:,} of {self.num_updates:,} updates of {name}"
+                    )
         return self._results(part, program, progress, agents, history)
 
     def _start(

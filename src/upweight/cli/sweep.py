@@ -1,0 +1,74 @@
+"""``upweight sweep``: a whole study from an experiment file."""
+
+import argparse
+import math
+from pathlib import Path
+
+from upweight.cli.terminal import print_json
+from upweight.errors import MissingExtraError
+
+NAME = "sweep"
+HELP = "train and evaluate every run of an experiment file, and store the results"
+EXAMPLES = """\
+examples:
+  upweight sweep paper/mixed --scale smoke -o results/
+  upweight sweep paper/mixed --only "hopper-*" --algorithm bc --algorithm td3_bc -o results/
+  upweight sweep my_study.toml -o results/ --plan           # how much work it is; nothing is trained
+  upweight sweep my_study.toml -o results/ --max-minutes 30 # a slice; the same command goes on
+
+suites that come with the package: paper/mixed, paper/regular, paper/stochastic, paper/temperature, paper/percentage,
+paper/official_iql, each at --scale smoke, quick or paper (the default)
+finished runs are never repeated: stop it (Ctrl-C) and start it again as you like; upweight.experiments.experiment_file
+explains the files, and the folder is plain JSON"""
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("experiment", metavar="FILE", help="a TOML file, or the name of a suite")
+    parser.add_argument(
+        "-o", "--output", type=Path, required=True, help="folder of results; may hold other sweeps' too"
+    )
+    parser.add_argument("--scale", help="take the values of [scale.NAME] in the file")
+    parser.add_argument("--only", metavar="PATTERN", help='datasets to keep, e.g. "hopper-*"')
+    parser.add_argument(
+        "--algorithm", action="append", metavar="NAME", help="algorithms to keep; may be given several times"
+    )
+    parser.add_argument("--max-minutes", type=float, default=math.inf, help="stop after this; start again to go on")
+    parser.add_argument("--max-agents", type=int, help="train at most this many together (default: as many as fit)")
+    parser.add_argument("--workers", type=int, help="processes that simulate (default: one per core)")
+    parser.add_argument("--plan", action="store_true", help="say what would be done, and stop")
+    parser.add_argument("--json", action="store_true", help="print JSON instead of text")
+
+
+def run(arguments: argparse.Namespace) -> None:
+    try:
+        from upweight.experiments.executor import LocalExecutor
+        from upweight.experiments.experiment_file import find_experiment, read_experiment
+        from upweight.experiments.sweep import plan_sweep, sweep
+    except ImportError as error:
+        raise MissingExtraError("a sweep", str(error.name), "train") from None
+    experiment = read_experiment(
+        find_experiment(arguments.experiment),
+        scale=arguments.scale,
+        only=arguments.only,
+        algorithms=arguments.algorithm,
+    )
+    plan = plan_sweep(experiment, arguments.output, max_agents=arguments.max_agents)
+    if not arguments.json:
+        print(plan)
+    if arguments.plan:
+        if arguments.json:
+            print_json({"runs": len(experiment.runs), "finished": plan.finished, "seconds": plan.estimate.training})
+        return
+    result = sweep(
+        experiment,
+        arguments.output,
+        max_minutes=arguments.max_minutes,
+        max_agents=arguments.max_agents,
+        executor=LocalExecutor(workers=arguments.workers),
+    )
+    if arguments.json:
+        print_json({"finished": result.finished, "remaining": result.remaining, "paused": result.paused})
+    elif result.remaining:
+        print(f"{result.finished:,} of {len(experiment.runs):,} runs finished; start the same command again to go on")
+    else:
+        print(f"all {result.finished:,} runs are in {arguments.output}")

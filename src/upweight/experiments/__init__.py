@@ -1,0 +1,1 @@
+"""Studies: experiment files become runs, runs become results in a store, once each."""

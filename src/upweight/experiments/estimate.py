@@ -1,0 +1,53 @@
+"""How long populations may take, before anything is measured: good to a factor of two."""
+
+import itertools
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import jax
+
+from upweight.engine.algorithm import find_algorithm
+from upweight.experiments.packing import Population, config_of
+from upweight.experiments.run_spec import RunSpec
+from upweight.rollout.pool import usable_cores
+
+_OPERATIONS_PER_SECOND = {"cpu": 55e9, "gpu": 45e12}  # of matrix products, per core or device, as training reaches them
+_COMPILE_SECONDS = 10
+_TYPICAL_INPUT = 24  # numbers of an observation and an action
+_SECONDS_PER_STEP = 120e-6  # of a simulator, on one core
+_STEPS_PER_EPISODE = 800
+
+
+@dataclass(frozen=True)
+class Estimate:
+    """Seconds."""
+
+    training: float
+    evaluation: float
+
+    def __str__(self) -> str:
+        return f"{_duration(self.training)} of training and {_duration(self.evaluation)} of evaluation, beside making datasets"
+
+
+def estimate_time(populations: Sequence[Population]) -> Estimate:
+    kind = "cpu" if jax.default_backend() == "cpu" else "gpu"
+    speed = _OPERATIONS_PER_SECOND[kind] * (usable_cores() if kind == "cpu" else 1)
+    operations = sum(run.updates * operations_per_update(run) for population in populations for run in population.runs)
+    steps = _STEPS_PER_EPISODE * sum(run.episodes for population in populations for run in population.runs)
+    return Estimate(
+        operations / speed + _COMPILE_SECONDS * len(populations), steps * _SECONDS_PER_STEP / usable_cores()
+    )
+
+
+def operations_per_update(run: RunSpec) -> float:
+    """Floating-point operations of the matrix products: forward and backward of every row that meets a network."""
+    config = config_of(run)
+    widths = (_TYPICAL_INPUT, *config.hidden_units, 1)
+    weights = sum(inputs * outputs for inputs, outputs in itertools.pairwise(widths))
+    return 4.0 * find_algorithm(run.algorithm).network_rows(config) * weights
+
+
+def _duration(seconds: float) -> str:
+    if seconds < 90:
+        return f"{max(1, round(seconds))} s"
+    return f"{seconds / 60:.0f} min" if seconds < 5400 else f"{seconds / 3600:.1f} h"

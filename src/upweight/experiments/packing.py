@@ -1,0 +1,56 @@
+"""From runs to populations: what can train together is put together."""
+
+import hashlib
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from upweight.engine.config import Config
+from upweight.engine.run import algorithm_config
+from upweight.experiments.run_spec import RunSpec
+
+
+@dataclass(frozen=True)
+class Population:
+    """Runs that one program trains: same pool of data, same shapes, same number of updates."""
+
+    runs: tuple[RunSpec, ...]
+
+    @property
+    def population_id(self) -> str:
+        """By its runs, so that an interrupted one is found again."""
+        return hashlib.sha256(" ".join(run.run_id for run in self.runs).encode()).hexdigest()[:16]
+
+    @property
+    def title(self) -> str:
+        names = sorted({run.data.name.split("-")[0] for run in self.runs})
+        return f"{self.runs[0].algorithm} on {', '.join(names)}"
+
+    @property
+    def agent_updates(self) -> int:
+        return sum(run.updates for run in self.runs)
+
+
+def pack(runs: Sequence[RunSpec], *, max_agents: int | None = None) -> list[Population]:
+    """Populations of runs that can share a program, of at most ``max_agents`` each."""
+    groups: dict[object, list[RunSpec]] = {}
+    for run in runs:
+        groups.setdefault(_key(run), []).append(run)
+    populations = []
+    for members in groups.values():
+        size = max_agents or len(members)
+        populations += [Population(tuple(members[first : first + size])) for first in range(0, len(members), size)]
+    return populations
+
+
+def config_of(run: RunSpec) -> Config:
+    """The algorithm's settings."""
+    return type(algorithm_config(run.algorithm)).from_dict(run.config)
+
+
+def _key(run: RunSpec) -> object:
+    data = run.data
+    is_recipe = data.content is None
+    pool = (
+        (data.env_id, data.steps, data.seed) if is_recipe else (data.name, data.content)
+    )  # recipes of a task share a pool
+    return (pool, run.algorithm, config_of(run).compile_key(), run.updates, run.precision)
