@@ -40,9 +40,9 @@ D4RL_REFERENCE_SCORES: dict[str, ReferenceScores] = {
 # Our own, measured in the stochastic environments (``upweight/StochasticCartPole-v1`` and so on): means of 1,000 episodes of
 # uniformly random actions and of 300 episodes of our best policy (the ladder's expert) with sampled actions, both with seed 0.
 CLASSIC_REFERENCE_SCORES: dict[str, ReferenceScores] = {
-    "cartpole": ReferenceScores(22.5, 500.0),
-    "acrobot": ReferenceScores(-499.1, -90.0),
-    "mountaincar": ReferenceScores(-200.0, -120.0),
+    "cartpole": ReferenceScores(22.5, 499.4),
+    "acrobot": ReferenceScores(-499.1, -93.5),
+    "mountaincar": ReferenceScores(-200.0, -121.7),
 }
 REFERENCE_SCORES = D4RL_REFERENCE_SCORES | CLASSIC_REFERENCE_SCORES
 
