@@ -25,7 +25,7 @@ ALLOWED = {
     "behaviours": {"data", "io", "policies", "engine", "rollout"},
     "experiments": {"data", "weightings", "engine", "rollout", "behaviours"},
     "inspection": {"data", "weightings", "io"},
-    "report": {"data"},
+    "report": {"data", "experiments", "paper"},
     "cli": {
         "data",
         "weightings",

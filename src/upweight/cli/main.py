@@ -7,12 +7,24 @@ from collections.abc import Sequence
 from types import ModuleType
 
 from upweight import __version__
-from upweight.cli import convert, evaluate, inspect, make, mix, sweep, train, weights
+from upweight.cli import convert, demo, evaluate, inspect, make, mix, replicate, report, sweep, train, weights
 from upweight.cli.terminal import ProgressBar, print_error, show_warnings_as_lines
 from upweight.data.progress import listening
 from upweight.errors import UpweightError
 
-COMMANDS: tuple[ModuleType, ...] = (inspect, make, mix, convert, weights, train, evaluate, sweep)
+COMMANDS: tuple[ModuleType, ...] = (
+    demo,
+    inspect,
+    make,
+    mix,
+    convert,
+    weights,
+    train,
+    evaluate,
+    sweep,
+    report,
+    replicate,
+)
 BAD_INPUT = 2
 INTERRUPTED = 130
 

@@ -1,0 +1,40 @@
+"""``upweight replicate``: do the paper's claims hold in a store of results?"""
+
+import argparse
+from pathlib import Path
+
+from upweight.cli.terminal import print_json
+from upweight.experiments.store import Store
+from upweight.report.collect import collect
+from upweight.report.comparison import Intervals
+from upweight.report.replicate import replicate
+
+NAME = "replicate"
+HELP = "check the paper's claims against a store of results, with the numbers"
+EXAMPLES = """\
+examples:
+  upweight sweep paper/mixed --scale quick -o results/ && upweight replicate results/
+  upweight replicate results/ --json
+
+verdicts, for each algorithm and sampler:
+  better      the 95% interval of the probability of improvement lies above 0.5
+  no loss     else, the interval of the difference in IQM lies above -0.02 of normalised return
+  not shown   else; that is no proof of the opposite: look at the interval, or train more seeds
+  no data     the runs for it are missing; suites: paper/mixed, paper/regular, paper/stochastic, paper/temperature"""
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("results", metavar="RESULTS", type=Path, nargs="+", help="folder written by `upweight sweep`")
+    parser.add_argument("--seed", type=int, default=0, help="of the bootstrap (default: 0)")
+    parser.add_argument("--resamples", type=int, default=2000, help="of the bootstrap (default: 2000)")
+    parser.add_argument("--updates", type=int, help="use runs of this length (default: each algorithm's longest)")
+    parser.add_argument("--json", action="store_true", help="print JSON instead of text")
+
+
+def run(arguments: argparse.Namespace) -> None:
+    results = collect([Store(path) for path in arguments.results], updates=arguments.updates)
+    replication = replicate(results, Intervals(arguments.seed, arguments.resamples))
+    if arguments.json:
+        print_json(replication.to_dict())
+    else:
+        print(replication)

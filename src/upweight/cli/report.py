@@ -1,0 +1,40 @@
+"""``upweight report``: results as a page, tables and figures."""
+
+import argparse
+from pathlib import Path
+
+from upweight.report.page import write_report
+
+NAME = "report"
+HELP = "turn a store of results into a page with tables and figures, the paper's numbers beside yours"
+EXAMPLES = """\
+examples:
+  upweight report results/ -o report.html
+  upweight report results/ more_results/ -o report.html     # several stores at once
+  upweight report results/ -o early.html --updates 100000   # runs of another length
+
+the page needs nothing else: send it, print it, open it without a network; beside report.html, the folder report/ holds
+each table as CSV (one line per dataset and sampler) and LaTeX (booktabs), and each figure as SVG
+bold: the best sampler of a dataset; *: better than Uniform (95% interval of the probability of improvement above 0.5)
+diverged runs count as 0; the page lists every run of the store"""
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("results", metavar="RESULTS", type=Path, nargs="+", help="folder written by `upweight sweep`")
+    parser.add_argument(
+        "-o", "--output", type=Path, default=Path("report.html"), help="the page (default: report.html)"
+    )
+    parser.add_argument("--seed", type=int, default=0, help="of the bootstrap (default: 0)")
+    parser.add_argument("--resamples", type=int, default=2000, help="of the bootstrap (default: 2000)")
+    parser.add_argument("--updates", type=int, help="show runs of this length (default: each algorithm's longest)")
+
+
+def run(arguments: argparse.Namespace) -> None:
+    folder = write_report(
+        arguments.results,
+        arguments.output,
+        seed=arguments.seed,
+        resamples=arguments.resamples,
+        updates=arguments.updates,
+    )
+    print(f"wrote {arguments.output} and its tables and figures in {folder}/")

@@ -1,0 +1,1 @@
+"""What the scores of many runs say: aggregates and their uncertainty."""

@@ -1,0 +1,195 @@
+"""A report: one self-contained page of HTML, and its tables and figures as files beside it."""
+
+import html
+from collections.abc import Sequence
+from datetime import UTC, datetime
+from pathlib import Path
+
+from upweight.data.atomic import atomic_target
+from upweight.errors import DatasetError
+from upweight.experiments.store import Store
+from upweight.report.bootstrap import FEW_RUNS
+from upweight.report.collect import DIVERGED_SCORE, ReportRun, Results, collect
+from upweight.report.comparison import Intervals
+from upweight.report.figures import ReportFigure, all_figures
+from upweight.report.page_style import CSS
+from upweight.report.table_formats import (
+    datasets_csv,
+    datasets_html,
+    datasets_latex,
+    scores_csv,
+    scores_html,
+    scores_latex,
+)
+from upweight.report.tables import DatasetRow, ScoreTable, dataset_table, score_tables, score_text
+
+
+def write_report(
+    store_path: str | Path | Sequence[str | Path],
+    output: str | Path,
+    *,
+    seed: int = 0,
+    resamples: int = 2000,
+    updates: int | None = None,
+    created: datetime | None = None,
+) -> Path:
+    """Write the page to ``output`` (``report.html``) and tables and figures into the folder of that name (``report/``).
+
+    ``store_path`` may name several stores; ``seed`` and ``resamples`` are those of the intervals. Returns the folder.
+    """
+    page = Path(output)
+    if page.suffix not in {".html", ".htm"}:
+        raise DatasetError(f"{page}: expected a page that ends in .html")
+    folder = page.with_suffix("")
+    if (folder / "store.json").exists():
+        raise DatasetError(
+            f"{page}: its tables would go into {folder}, which is a store of results; choose another name"
+        )
+    paths = [store_path] if isinstance(store_path, str | Path) else list(store_path)
+    results = collect([Store(path) for path in paths], updates=updates)
+    intervals = Intervals(seed, resamples)
+    tables, datasets, figures = (
+        score_tables(results, intervals),
+        dataset_table(results),
+        all_figures(results, intervals),
+    )
+    files = {f"{table.name}.csv": scores_csv(table) for table in tables}
+    files |= {f"{table.name}.tex": scores_latex(table) for table in tables}
+    files |= {"datasets.csv": datasets_csv(datasets), "datasets.tex": datasets_latex(datasets)} if datasets else {}
+    for figure in figures:
+        for place, picture in enumerate(figure.pictures.values(), start=1):
+            files[f"{figure.name}-{place}.svg"] = picture + "\n"
+    text = render_page(results, tables, datasets, figures, intervals, created or datetime.now(UTC))
+    folder.mkdir(exist_ok=True)
+    for name, content in files.items():
+        with atomic_target(folder / name) as target:
+            target.write_text(content, encoding="utf-8")
+    with atomic_target(page) as target:
+        target.write_text(text, encoding="utf-8")
+    return folder
+
+
+def render_page(
+    results: Results,
+    tables: Sequence[ScoreTable],
+    datasets: Sequence[DatasetRow],
+    figures: Sequence[ReportFigure],
+    intervals: Intervals,
+    created: datetime,
+) -> str:
+    """The page; everything it needs is in it."""
+    title = f"Results: {', '.join(Path(source).name for source in results.sources)}"
+    body = [
+        f"<header><h1>{_text(title)}</h1>",
+        _facts(results, intervals, created),
+        *_warnings(results),
+        "</header><main>",
+        *_scores(tables),
+        *(["<h2>Datasets</h2>", datasets_html(datasets)] if datasets else []),
+        "<h2>Figures</h2>",
+        *map(_figure, figures),
+        "<h2>Runs</h2>",
+        *_diverged(results.runs),
+        _runs(results.runs),
+        "</main>",
+    ]
+    head = (
+        '<meta charset="utf-8"><meta name="viewport" content="width=device-width, initial-scale=1">'
+        f"<title>{_text(title)}</title>\n<style>\n{CSS}</style>"
+    )
+    inside = "\n".join(body)
+    return f'<!DOCTYPE html>\n<html lang="en">\n<head>{head}</head>\n<body>\n{inside}\n</body>\n</html>\n'
+
+
+def _facts(results: Results, intervals: Intervals, created: datetime) -> str:
+    seeds = sorted({run.seed for run in results.shown})
+    updates = sorted(set(results.updates.values()))
+    by_method = ", ".join(f"{method} {count:,}" for method, count in results.updates.items())
+    left_out = len(results.runs) - len(results.shown)
+    diverged = sum(run.diverged for run in results.shown)
+    rows = {
+        "store": ", ".join(results.sources),
+        "runs": f"{len(results.runs):,}" + (f", of which {left_out:,} are listed but not shown" if left_out else ""),
+        "diverged": f"{diverged:,}" + (f", counted as {DIVERGED_SCORE:g} and listed below" if diverged else ""),
+        "updates": f"{updates[0]:,}" if len(updates) == 1 else by_method,
+        "seeds": f"{len(seeds)} ({', '.join(map(str, seeds))})",
+        "score": "0 is a random policy, 1 an expert; mean over evaluation episodes of the final policy",
+        "intervals": f"95%, {intervals.resamples:,} bootstrap resamples, seed {intervals.seed}",
+        "made with": "; ".join(f"{name} {' and '.join(found)}" for name, found in results.versions.items())
+        or "unknown",
+        "date": f"{created:%Y-%m-%d %H:%M} {created.tzname() or ''}".strip(),
+    }
+    return "<dl>" + "".join(f"<dt>{_text(key)}</dt><dd>{_text(value)}</dd>" for key, value in rows.items()) + "</dl>"
+
+
+def _warnings(results: Results) -> list[str]:
+    found = []
+    fewest = results.fewest_seeds()
+    if fewest < FEW_RUNS:
+        what = "1 seed" if fewest == 1 else f"{fewest} seeds"
+        found.append(
+            f"Some results rest on {what}. Intervals are then narrower than what new seeds would show, and one seed has "
+            f"none at all: train at least {FEW_RUNS} before drawing conclusions."
+        )
+    other = sorted({run.updates for run in results.runs} - set(results.updates.values()))
+    if other:
+        found.append(
+            f"Runs of {' and '.join(f'{each:,}' for each in other)} updates are listed at the end, but not in tables and "
+            "figures, which show the longest training of each algorithm unless told otherwise."
+        )
+    if any(not run.normalized for run in results.shown):
+        found.append(
+            "Some environments have no reference scores: their tables show mean returns, and aggregates leave them out."
+        )
+    return [f'<p class="warning" role="note">{_text(text)}</p>' for text in found]
+
+
+def _scores(tables: Sequence[ScoreTable]) -> list[str]:
+    legend = (
+        "Mean over seeds ± standard deviation. Bold: the best of the row. *: better than Uniform on this dataset (the 95% "
+        "interval of the probability of improvement lies above one half). Small: the paper's number, where it has one."
+    )
+    parts = ["<h2>Scores</h2>", f'<p class="note">{_text(legend)}</p>']
+    for table in tables:
+        parts += [f"<h3>{_text(table.title)}</h3>", scores_html(table)]
+    return parts
+
+
+def _figure(figure: ReportFigure) -> str:
+    title = f"<h3>{_text(figure.title)}</h3>"
+    if not figure.pictures:
+        return f'{title}<p class="note">Left out: {_text(figure.missing)}.</p>'
+    pictures = "\n".join(figure.pictures.values())
+    caption = f"<figcaption>{_text(figure.caption)}</figcaption>"
+    return f'{title}<figure><div class="pictures">{pictures}</div>{caption}</figure>'
+
+
+def _diverged(runs: Sequence[ReportRun]) -> list[str]:
+    lines = [
+        f"<li><code>{_text(run.run_id)}</code> {_text(f'{run.method}, {run.sampler.name}, {run.dataset.name}')}, "
+        f"seed {run.seed}</li>"
+        for run in runs
+        if run.diverged
+    ]
+    if not lines:
+        return []
+    return [f"<p>Diverged, and counted as {DIVERGED_SCORE:g}:</p>", f"<ul>{chr(10).join(lines)}</ul>"]
+
+
+def _runs(runs: Sequence[ReportRun]) -> str:
+    names = ("run", "dataset", "algorithm", "sampler", "seed", "updates", "score", "status")
+    heads = "".join(f'<th scope="col">{name}</th>' for name in names)
+    lines = []
+    for run in runs:
+        status = f"{run.status}; not shown: {run.left_out}" if run.left_out else run.status
+        words = (run.dataset.name, run.method, run.sampler.name)
+        numbers = (str(run.seed), f"{run.updates:,}", score_text(run.score, normalized=run.normalized))
+        cells = [f"<td><code>{_text(run.run_id)}</code></td>", *(f"<td>{_text(word)}</td>" for word in words)]
+        cells += [*(f'<td class="number">{_text(number)}</td>' for number in numbers), f"<td>{_text(status)}</td>"]
+        lines.append(f"<tr>{''.join(cells)}</tr>")
+    table = f"<table><thead><tr>{heads}</tr></thead>\n<tbody>{chr(10).join(lines)}</tbody></table>"
+    return f'<details><summary>All {len(runs):,} runs</summary><div class="scroll runs">{table}</div></details>'
+
+
+def _text(value: str) -> str:
+    return html.escape(value)

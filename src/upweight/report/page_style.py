@@ -1,0 +1,54 @@
+"""How the page of a report looks: light or dark as the reader's system is, and down to the width of a phone."""
+
+CSS = """\
+:root { color-scheme: light dark; --ink: #1b1e23; --soft: #5c636e; --paper: #ffffff; --rule: #d7dbe1; --band: #f3f5f8;
+  --warn: #fff4d6; --warn-rule: #b77900; }
+@media (prefers-color-scheme: dark) {
+  :root { --ink: #e7e9ec; --soft: #a4abb6; --paper: #15181c; --rule: #363c45; --band: #1e2228; --warn: #33290f;
+    --warn-rule: #e0a526; }
+}
+* { box-sizing: border-box; }
+body { margin: 0 auto; padding: 1rem; max-width: 72rem; color: var(--ink); background: var(--paper);
+  font: 16px/1.5 system-ui, -apple-system, "Segoe UI", Roboto, "DejaVu Sans", sans-serif; }
+h1 { font-size: 1.6rem; line-height: 1.25; margin: 0.5rem 0 1rem; }
+h2 { font-size: 1.25rem; margin: 2.5rem 0 0.75rem; border-bottom: 1px solid var(--rule); padding-bottom: 0.25rem; }
+h3 { font-size: 1.05rem; margin: 1.75rem 0 0.5rem; }
+p, li, figcaption { max-width: 48rem; }
+dl { display: grid; grid-template-columns: max-content 1fr; gap: 0.25rem 1rem; margin: 0; }
+dt { color: var(--soft); }
+dd { margin: 0; overflow-wrap: anywhere; }
+.warning { background: var(--warn); border-left: 4px solid var(--warn-rule); padding: 0.6rem 1rem; margin: 1rem 0;
+  max-width: 48rem; }
+.note, figcaption { color: var(--soft); font-size: 0.9rem; }
+.scroll { overflow-x: auto; max-width: 100%; }
+table { border-collapse: collapse; font-size: 0.875rem; font-variant-numeric: tabular-nums; }
+th, td { padding: 0.3rem 0.6rem; text-align: right; vertical-align: top; white-space: nowrap; }
+th[scope="row"], th[scope="rowgroup"], thead th:first-child, .runs td, .runs th { text-align: left; }
+th[scope="row"] { font-weight: 400; }
+thead th { border-bottom: 2px solid var(--rule); }
+tbody tr:nth-child(even) { background: var(--band); }
+tr.task th { padding-top: 0.8rem; border-bottom: 1px solid var(--rule); background: var(--paper); }
+.ours { display: block; }
+.spread, .paper { color: var(--soft); font-size: 0.8rem; }
+.paper { display: block; }
+.star { font-weight: 700; line-height: 0; }
+.runs .number { text-align: right; }
+code { font: 0.85em ui-monospace, Menlo, Consolas, "DejaVu Sans Mono", monospace; }
+figure { margin: 1rem 0; }
+.pictures { display: flex; flex-wrap: wrap; gap: 1rem; }
+.pictures svg { width: 100%; height: auto; flex: 0 1 auto; }
+summary { cursor: pointer; font-weight: 600; padding: 0.25rem 0; }
+@media (max-width: 40rem) {
+  body { padding: 0.75rem; font-size: 15px; }
+  dl { grid-template-columns: 1fr; gap: 0; }
+  dd { margin-bottom: 0.5rem; }
+  th, td { padding: 0.25rem 0.4rem; }
+  .pictures { flex-wrap: nowrap; flex-direction: column; overflow-x: auto; }
+  .pictures svg { min-width: min(26rem, var(--width)); }
+}
+@media print {
+  body { max-width: none; font-size: 10pt; }
+  figure, tr { break-inside: avoid; }
+  .scroll { overflow: visible; }
+}
+"""

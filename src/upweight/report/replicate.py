@@ -1,0 +1,202 @@
+"""The paper's claims, checked against a store of results.
+
+A check compares the runs of a sampler with others on the same datasets and comes to one verdict:
+
+- ``better``: the 95% interval of the probability of improvement lies above one half
+- ``no loss``: else, the interval of the IQM difference lies above -0.02
+- ``not shown``: else; also where there is one seed only, which has no interval
+- ``no data``: runs are missing
+"""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from upweight.report.bootstrap import FEW_RUNS, Estimate
+from upweight.report.collect import Results
+from upweight.report.comparison import Intervals, Scores, is_better
+from upweight.report.names import UNIFORM, DatasetName
+
+BETTER, NO_LOSS, NOT_SHOWN, NO_DATA = "better", "no loss", "not shown", "no data"
+TOLERANCE = 0.02  # of normalised return, that still counts as no loss
+SIGMAS = (1, 5, 10, 50)
+WEIGHTED = ("RW", "AW")
+
+
+@dataclass(frozen=True)
+class Check:
+    """One comparison."""
+
+    method: str
+    what: str  # "RW, 5%"
+    verdict: str
+    datasets: int = 0  # compared on
+    improvement: Estimate | None = None  # probability of it
+    gain: Estimate | None = None  # IQM difference
+
+    @property
+    def seeds(self) -> int:
+        """Of the dataset that has fewest."""
+        return 0 if self.gain is None else self.gain.runs
+
+
+@dataclass(frozen=True)
+class Claim:
+    """A sentence of the paper and the checks that bear on it."""
+
+    name: str
+    text: str
+    wanted: tuple[str, ...]  # verdicts that support it
+    checks: tuple[Check, ...]
+
+    @property
+    def supported(self) -> int:
+        return sum(check.verdict in self.wanted for check in self.checks)
+
+    @property
+    def decided(self) -> int:
+        """Checks that there are runs for."""
+        return sum(check.verdict != NO_DATA for check in self.checks)
+
+
+@dataclass(frozen=True)
+class Replication:
+    """All claims."""
+
+    sources: tuple[str, ...]
+    updates: dict[str, int]
+    claims: tuple[Claim, ...]
+
+    def to_dict(self) -> dict[str, Any]:
+        """JSON-able."""
+        claims = []
+        for claim in self.claims:
+            counts = {"supported": claim.supported, "decided": claim.decided}
+            claims.append({**asdict(claim), **counts, "wanted": list(claim.wanted)})
+        return {"sources": list(self.sources), "updates": dict(self.updates), "claims": claims}
+
+    def __str__(self) -> str:
+        parts = [_claim_text(claim) for claim in self.claims]
+        seeds = [check.seeds for claim in self.claims for check in claim.checks if check.seeds]
+        if seeds and min(seeds) < FEW_RUNS:
+            parts.append(
+                f"Note: some checks rest on {min(seeds)} seed(s); intervals are then too narrow. Train at least {FEW_RUNS}."
+            )
+        return "\n\n".join(parts)
+
+
+def replicate(results: Results, intervals: Intervals) -> Replication:
+    """Check every claim for every method in the results."""
+    no_worse = (BETTER, NO_LOSS)
+    claims = (
+        Claim("mixed", "RW and AW beat Uniform at each sigma", (BETTER,), tuple(_mixed(results, intervals))),
+        Claim(
+            "full expert",
+            "RW and AW on a mix exceed or match Uniform on the full expert set",
+            no_worse,
+            tuple(_full_expert(results, intervals)),
+        ),
+        Claim("regular", "no loss on regular sets", no_worse, tuple(_family(results, intervals, "regular"))),
+        Claim("stochastic", "robust in stochastic control", no_worse, tuple(_family(results, intervals, "stochastic"))),
+        Claim(
+            "temperature",
+            "not sensitive to the temperature: others lose nothing against the default",
+            no_worse,
+            tuple(_temperature(results, intervals)),
+        ),
+    )
+    return Replication(results.sources, dict(results.updates), claims)
+
+
+def judge(method: str, what: str, x: Scores, y: Scores, intervals: Intervals) -> Check:
+    """Compare x with y, task by task; tasks that only one of them has are left out."""
+    common = [task for task in x if task in y]
+    if not common:
+        return Check(method, what, NO_DATA)
+    x, y = {task: x[task] for task in common}, {task: y[task] for task in common}
+    improvement, gain = intervals.improvement(x, y), intervals.gain(x, y)
+    verdict = NOT_SHOWN
+    if is_better(improvement):
+        verdict = BETTER
+    elif gain.runs > 1 and gain.low > -TOLERANCE:
+        verdict = NO_LOSS
+    return Check(method, what, verdict, len(common), improvement, gain)
+
+
+def _mixed(results: Results, intervals: Intervals) -> Iterator[Check]:
+    for method in _methods(results, "mixed"):
+        for sigma in SIGMAS:
+            datasets = _normalized(results, results.datasets_of(method, family="mixed", sigma=sigma))
+            uniform = results.scores(method, UNIFORM, datasets)
+            for sampler in WEIGHTED:
+                scores = results.scores(method, sampler, datasets)
+                yield judge(method, f"{sampler}, {sigma}%", scores, uniform, intervals)
+
+
+def _full_expert(results: Results, intervals: Intervals) -> Iterator[Check]:
+    for method in _methods(results, "mixed"):
+        whole = _normalized(results, results.datasets_of(method, family="regular"))
+        whole = [dataset for dataset in whole if dataset.name == f"{dataset.task}-expert"]
+        expert = _by_task(results, method, UNIFORM, whole)
+        for sigma in SIGMAS:
+            datasets = _normalized(results, results.datasets_of(method, family="mixed", good="expert", sigma=sigma))
+            for sampler in WEIGHTED:
+                scores = _by_task(results, method, sampler, datasets)
+                yield judge(method, f"{sampler}, {sigma}%", scores, expert, intervals)
+
+
+def _family(results: Results, intervals: Intervals, family: str) -> Iterator[Check]:
+    """Regular sets, on which only Uniform may have run beside mixes, or stochastic control."""
+    for method in _methods(results, family):
+        datasets = _normalized(results, results.datasets_of(method, family=family))
+        uniform = results.scores(method, UNIFORM, datasets)
+        for sampler in WEIGHTED:
+            yield judge(method, sampler, results.scores(method, sampler, datasets), uniform, intervals)
+
+
+def _temperature(results: Results, intervals: Intervals) -> Iterator[Check]:
+    for method in results.methods:
+        datasets = _normalized(results, results.datasets_of(method, family="mixed"))
+        for usual in WEIGHTED:
+            default = results.scores(method, usual, datasets)
+            others = [each for each in results.samplers(method) if each.kind == usual.lower() and each.name != usual]
+            for sampler in others:
+                scores = results.scores(method, sampler.name, datasets)
+                yield judge(method, f"{sampler.name} against {usual}", scores, default, intervals)
+
+
+def _methods(results: Results, family: str) -> list[str]:
+    return [method for method in results.methods if results.datasets_of(method, family=family)]
+
+
+def _normalized(results: Results, datasets: Sequence[DatasetName]) -> list[DatasetName]:
+    return [dataset for dataset in datasets if results.is_normalized(dataset)]
+
+
+def _by_task(results: Results, method: str, sampler: str, datasets: Sequence[DatasetName]) -> dict[str, list[float]]:
+    """Scores under the names of tasks, so that a mix meets the full set of its task."""
+    scores = results.scores(method, sampler, datasets)
+    return {dataset.task: scores[dataset.name] for dataset in datasets if dataset.name in scores}
+
+
+def _claim_text(claim: Claim) -> str:
+    head = f"Claim: {claim.text}"
+    if not claim.decided:
+        return f"{head}\n  {NO_DATA}"
+    lines = [["algorithm", "sampler", "verdict", "P(better)", "IQM difference", "datasets", "seeds"]]
+    for check in claim.checks:
+        if check.improvement is None or check.gain is None:
+            numbers = ["", "", "", ""]
+        else:
+            numbers = [_shown(check.improvement), _shown(check.gain, "+.3f"), str(check.datasets), str(check.seeds)]
+        lines.append([check.method, check.what, check.verdict, *numbers])
+    widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
+    rows = ["  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip() for row in lines]
+    rows.insert(1, "-" * (sum(widths) + 2 * (len(widths) - 1)))
+    table = "\n".join(f"  {row}" for row in rows)
+    return f"{head}\n  supported by {claim.supported} of {claim.decided} checks\n{table}"
+
+
+def _shown(estimate: Estimate, digits: str = ".2f") -> str:
+    point, low, high = (f"{round(value, 3) + 0.0:{digits}}" for value in (estimate.point, estimate.low, estimate.high))
+    return f"{point} [{low}, {high}]"

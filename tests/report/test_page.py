@@ -1,0 +1,169 @@
+import re
+import xml.etree.ElementTree as ElementTree
+from datetime import UTC, datetime
+from html.parser import HTMLParser
+from pathlib import Path
+
+import pandas
+import pytest
+
+from support.results import add_runs, data_spec, make_study
+from upweight.cli.main import main
+from upweight.errors import DatasetError
+from upweight.experiments.store import Store
+from upweight.report.page import write_report
+
+RESAMPLES = 50
+CREATED = datetime(2025, 1, 2, 3, 4, tzinfo=UTC)
+VOID = {"meta"}
+
+
+class Balance(HTMLParser):
+    """Tags that are opened and closed in order, and the ids of all elements."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.open: list[str] = []
+        self.ids: list[str] = []
+        self.tags: set[str] = set()
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.tags.add(tag)
+        self.ids += [value for name, value in attrs if name == "id" and value]
+        if tag not in VOID:
+            self.open.append(tag)
+
+    def handle_startendtag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.ids += [value for name, value in attrs if name == "id" and value]
+
+    def handle_endtag(self, tag: str) -> None:
+        assert self.open.pop() == tag
+
+
+@pytest.fixture(scope="module")
+def study(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with a store ``results``, ``report.html`` and ``report/``."""
+    folder = tmp_path_factory.mktemp("study")
+    make_study(folder / "results", seeds=3)
+    written = write_report(folder / "results", folder / "report.html", resamples=RESAMPLES, created=CREATED)
+    assert written == folder / "report"
+    return folder
+
+
+@pytest.fixture(scope="module")
+def page(study: Path) -> str:
+    return (study / "report.html").read_text()
+
+
+def test_every_run_is_on_the_page(study: Path, page: str) -> None:
+    ids = [record["run_id"] for record in Store(study / "results").runs()]
+    assert len(ids) > 500
+    assert all(run_id in page for run_id in ids)
+    assert f"All {len(ids):,} runs" in page
+
+
+def test_the_page_needs_nothing_else(page: str) -> None:
+    addresses = re.findall(r'(\S{0,12})"?(https?://[^"\s<]*)', page)
+    assert all(before.split('"')[0].startswith("xmlns") for before, _ in addresses), addresses[:3]
+    assert not re.search(r"<script|<link|<img|<iframe|@import|url\((?!#)", page)
+
+
+def test_the_page_is_well_formed(page: str) -> None:
+    parser = Balance()
+    parser.feed(page)
+    assert parser.open == []
+    assert len(parser.ids) == len(set(parser.ids))
+    assert {"table", "svg", "details", "figcaption"} <= parser.tags
+
+
+def test_pictures_are_xml_and_have_no_ink_of_their_own(study: Path, page: str) -> None:
+    pictures = sorted((study / "report").glob("*.svg"))
+    assert {path.stem.split("-")[0] for path in pictures} == {
+        *("sigma", "improvement", "gain", "temperature", "percentage", "returns")
+    }
+    for path in pictures:
+        root = ElementTree.fromstring(path.read_text())
+        assert root.tag.endswith("svg")
+        assert root.attrib["aria-label"]
+        sizes = re.findall(r"font: (?:\w+ )*([\d.]+)px", path.read_text())
+        assert min(map(float, sizes), default=8) >= 8
+        assert "currentColor" in path.read_text()
+        assert "#010203" not in path.read_text()
+    assert page.count("<svg") == len(pictures)
+
+
+def test_header(page: str, study: Path) -> None:
+    for text in ("2025-01-02 03:04 UTC", "jax 0.10.0", "3 (0, 1, 2)", "1,000", str(study / "results")):
+        assert text in page
+    assert "Some results rest on 1 seed." in page
+    assert "Diverged, and counted as 0" in page
+
+
+def test_five_seeds_need_no_warning_and_figures_without_data_say_so(tmp_path: Path) -> None:
+    store = Store(tmp_path / "results", create=True)
+    add_runs(store, "hopper-medium", "Uniform", [0.5] * 5)
+    write_report(store.path, tmp_path / "out.html", resamples=RESAMPLES)
+    page = (tmp_path / "out.html").read_text()
+    assert 'class="warning"' not in page
+    assert page.count("Left out: ") == 6
+    assert "<svg" not in page
+
+
+def test_other_lengths_are_said_and_listed(tmp_path: Path) -> None:
+    store = Store(tmp_path / "results", create=True)
+    ids = add_runs(store, "hopper-medium", "RW", [0.5] * 5, updates=500)
+    add_runs(store, "hopper-medium", "RW", [0.7] * 5, updates=1000)
+    write_report(store.path, tmp_path / "out.html", resamples=RESAMPLES)
+    page = (tmp_path / "out.html").read_text()
+    assert "Runs of 500 updates are listed at the end" in page
+    assert page.count("not shown: 500 updates") == 5
+    assert all(run_id in page for run_id in ids)
+
+
+def test_tables_are_files_too(study: Path) -> None:
+    names = {path.name for path in (study / "report").glob("*.[ct]*")}
+    stems = {"datasets", "scores-bc", "scores-bc-settings", "scores-td3-bc", "scores-iql", "scores-discrete-cql"}
+    assert names == {f"{stem}.{suffix}" for stem in stems for suffix in ("csv", "tex")}
+    for path in (study / "report").glob("*.csv"):
+        assert len(pandas.read_csv(path))
+
+
+def test_the_same_store_gives_the_same_page(study: Path, tmp_path: Path, page: str) -> None:
+    write_report(study / "results", tmp_path / "report.html", resamples=RESAMPLES, created=CREATED)
+    assert (tmp_path / "report.html").read_text() == page
+
+
+def test_names_are_escaped(tmp_path: Path) -> None:
+    store = Store(tmp_path / "results", create=True)
+    evil = "<script>alert(1)</script>&$x$"
+    for sampler in ("Uniform", "RW"):
+        add_runs(store, data_spec(evil), sampler, [0.5, 0.6])
+    record = {"name": evil, "steps": 1_000_000, "seed": 0, "normalized": True, "episodes": 2, "total_steps": 4}
+    histogram = {"counts": [1, 1], "edges": [0, 1, 2]}
+    store.write_dataset(data_spec("evil"), {**record, "mean": 0.1, "rpsv": 0.1, "histogram": histogram})
+    write_report(store.path, tmp_path / "out.html", resamples=RESAMPLES)
+    page = (tmp_path / "out.html").read_text()
+    assert "<script" not in page
+    assert page.count("script&gt;") > 4
+
+
+def test_bad_input(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    Store(tmp_path / "empty", create=True)
+    assert main(["report", str(tmp_path / "empty"), "-o", str(tmp_path / "out.html")]) == 2
+    assert "found none; make some with upweight sweep" in capsys.readouterr().err
+    assert main(["report", str(tmp_path / "nowhere"), "-o", str(tmp_path / "out.html")]) == 2
+    assert "not a store of results" in capsys.readouterr().err
+    with pytest.raises(DatasetError, match="ends in .html"):
+        write_report(tmp_path / "empty", tmp_path / "out.pdf")
+    with pytest.raises(DatasetError, match="which is a store of results; choose another name"):
+        write_report(tmp_path / "empty", tmp_path / "empty.html")
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["empty"]
+
+
+def test_command(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    store = Store(tmp_path / "results", create=True)
+    add_runs(store, "hopper-medium", "RW", [0.5, 0.6])
+    options = ["--resamples", "20", "--seed", "3", "--updates", "1000"]
+    assert main(["report", str(store.path), "-o", str(tmp_path / "out.html"), *options]) == 0
+    assert "wrote" in capsys.readouterr().out
+    assert "20 bootstrap resamples, seed 3" in (tmp_path / "out.html").read_text()

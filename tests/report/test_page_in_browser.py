@@ -1,0 +1,64 @@
+"""The page in a real browser: it shows every run, complains of nothing and can be photographed."""
+
+import os
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from support.results import make_study
+from upweight.experiments.store import Store
+from upweight.report.page import write_report
+
+BROWSERS = ("chromium", "chromium-browser", "google-chrome")
+OPTIONS = (
+    *("--headless", "--no-sandbox", "--disable-gpu", "--no-first-run", "--disable-background-networking"),
+    *("--disable-component-update", "--disable-sync", "--disable-dev-shm-usage", "--enable-logging=stderr", "--v=0"),
+)
+
+
+@pytest.fixture(scope="module")
+def browser() -> str:
+    found = next(filter(None, map(shutil.which, BROWSERS)), None)
+    if found is None:
+        message = f"no browser: install one of {', '.join(BROWSERS)}"
+        if os.environ.get("CI"):
+            pytest.fail(message)
+        pytest.skip(message)
+    return found
+
+
+@pytest.fixture(scope="module")
+def study(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("browser")
+    make_study(folder / "results", seeds=2, algorithms=["bc"])
+    write_report(folder / "results", folder / "report.html", resamples=50)
+    return folder
+
+
+def visit(browser: str, study: Path, profile: Path, *options: str) -> subprocess.CompletedProcess[str]:
+    command = [browser, *OPTIONS, f"--user-data-dir={profile}", *options, (study / "report.html").as_uri()]
+    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=120)
+    assert done.returncode == 0, done.stderr
+    assert "CONSOLE" not in done.stderr, done.stderr  # where a page's errors and warnings go
+    return done
+
+
+@pytest.mark.slow
+def test_the_browser_sees_every_run(browser: str, study: Path, tmp_path: Path) -> None:
+    seen = visit(browser, study, tmp_path, "--dump-dom").stdout
+    ids = [record["run_id"] for record in Store(study / "results").runs()]
+    assert ids
+    assert all(run_id in seen for run_id in ids)
+    assert seen.count("<svg") == len(list((study / "report").glob("*.svg")))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("size", ["1200,2000", "500,2000"])
+def test_the_page_can_be_photographed(browser: str, study: Path, tmp_path: Path, size: str) -> None:
+    picture = tmp_path / "page.png"
+    visit(browser, study, tmp_path / "profile", f"--window-size={size}", f"--screenshot={picture}")
+    content = picture.read_bytes()
+    assert content.startswith(b"\x89PNG")
+    assert len(content) > 20_000

@@ -1,0 +1,113 @@
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from support.results import add_runs
+from upweight.cli.main import main
+from upweight.experiments.store import Store
+from upweight.report.collect import collect
+from upweight.report.comparison import Intervals
+from upweight.report.replicate import Check, Replication, replicate
+
+INTERVALS = Intervals(resamples=300)
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> Store:
+    return Store(tmp_path / "results", create=True)
+
+
+def around(level: float, *, seed: int = 0, spread: float = 0.002) -> list[float]:
+    return (level + spread * np.random.default_rng(seed).standard_normal(5)).round(5).tolist()
+
+
+def checks(replication: Replication, claim: str) -> dict[str, Check]:
+    found = next(each for each in replication.claims if each.name == claim)
+    return {f"{check.method} {check.what}": check for check in found.checks}
+
+
+def check(store: Store) -> Replication:
+    return replicate(collect(store), INTERVALS)
+
+
+def test_better_equal_worse_and_missing(store: Store) -> None:
+    for task in ("hopper", "walker2d"):
+        for place, (sigma, level) in enumerate({1: 0.9, 5: 0.5, 10: 0.1}.items()):
+            name = f"{task}-expert-random-{sigma}"
+            add_runs(store, name, "Uniform", around(0.5, seed=1))
+            add_runs(store, name, "RW", around(level, seed=1 if place == 1 else 2))
+    replication = check(store)
+    found = checks(replication, "mixed")
+    verdicts = {what: each.verdict for what, each in found.items() if "RW" in what}
+    expected = {"BC RW, 1%": "better", "BC RW, 5%": "no loss", "BC RW, 10%": "not shown", "BC RW, 50%": "no data"}
+    assert verdicts == expected
+    assert all(each.verdict == "no data" for what, each in found.items() if "AW" in what)
+    better, worse = found["BC RW, 1%"], found["BC RW, 10%"]
+    assert better.improvement is not None and better.gain is not None and worse.improvement is not None
+    assert (better.improvement.low, better.datasets, better.seeds) == (1.0, 2, 5)
+    assert better.gain.point == pytest.approx(0.4, abs=0.005)
+    assert worse.improvement.high == 0.0
+    claim = replication.claims[0]
+    assert (claim.supported, claim.decided) == (1, 3)
+
+
+def test_the_full_expert_set_is_matched_by_task(store: Store) -> None:
+    for task, level in (("hopper", 1.0), ("walker2d", 0.8)):
+        add_runs(store, f"{task}-expert", "Uniform", around(level))
+        add_runs(store, f"{task}-expert-random-5", "RW", around(level))
+        add_runs(store, f"{task}-medium-random-5", "RW", around(0.1))  # not a mix of the expert's
+    found = checks(check(store), "full expert")
+    assert found["BC RW, 5%"].verdict == "no loss"
+    assert found["BC RW, 5%"].datasets == 2
+    assert found["BC RW, 1%"].verdict == "no data"
+
+
+def test_regular_and_stochastic_sets(store: Store) -> None:
+    add_runs(store, "hopper-medium", "Uniform", around(0.5))
+    add_runs(store, "hopper-medium", "RW", around(0.4))
+    add_runs(store, "cartpole-expert-random-5", "Uniform", around(0.5), algorithm="discrete_cql")
+    weighting = {"name": "rw", "temperature": 0.2}
+    add_runs(store, "cartpole-expert-random-5", weighting, around(0.5), algorithm="discrete_cql")
+    replication = check(store)
+    assert {what: each.verdict for what, each in checks(replication, "regular").items()} == {
+        "BC RW": "not shown",
+        "BC AW": "no data",
+    }
+    assert checks(replication, "stochastic")["discrete CQL RW"].verdict == "no loss"
+
+
+def test_temperatures_are_compared_with_the_default(store: Store) -> None:
+    name = "hopper-expert-random-5"
+    add_runs(store, name, "RW", around(0.5))
+    add_runs(store, name, {"name": "rw", "temperature": 0.05}, around(0.5))
+    add_runs(store, name, {"name": "rw", "temperature": 1.0}, around(0.2))
+    found = checks(check(store), "temperature")
+    assert {what: each.verdict for what, each in found.items()} == {
+        "BC RW 0.05 against RW": "no loss",
+        "BC RW 1 against RW": "not shown",
+    }
+
+
+def test_one_seed_shows_nothing(store: Store) -> None:
+    add_runs(store, "hopper-expert-random-1", "Uniform", [0.1])
+    add_runs(store, "hopper-expert-random-1", "RW", [0.9])
+    replication = check(store)
+    assert checks(replication, "mixed")["BC RW, 1%"].verdict == "not shown"
+    assert "1 seed(s)" in str(replication)
+
+
+def test_command(store: Store, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    add_runs(store, "hopper-expert-random-1", "Uniform", around(0.1))
+    add_runs(store, "hopper-expert-random-1", "RW", around(0.9))
+    assert main(["replicate", str(store.path), "--resamples", "100"]) == 0
+    text = capsys.readouterr().out
+    assert "Claim: RW and AW beat Uniform at each sigma\n  supported by 1 of 1 checks" in text
+    assert "1.00 [1.00, 1.00]" in text
+    assert "Claim: no loss on regular sets\n  no data" in text
+    assert main(["replicate", str(store.path), "--json", "--resamples", "100"]) == 0
+    report = json.loads(capsys.readouterr().out)
+    assert report["claims"][0]["checks"][0]["verdict"] == "better"
+    assert main(["replicate", str(tmp_path / "nowhere")]) == 2
+    assert "not a store of results" in capsys.readouterr().err

@@ -1,0 +1,133 @@
+"""Stores of made-up results."""
+
+import hashlib
+import json
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from upweight.experiments.run_spec import DataSpec, RunSpec
+from upweight.experiments.store import Store
+
+ENVIRONMENTS = {"hopper": "Hopper-v5", "walker2d": "Walker2d-v5", "cartpole": "upweight/StochasticCartPole-v1"}
+SAMPLERS: dict[str, dict[str, Any]] = {
+    "Uniform": {"name": "uniform"},
+    "Top-10%": {"name": "top", "fraction": 0.1},
+    "Half": {"name": "half", "threshold": None, "high": None},
+    "RW": {"name": "rw", "temperature": 0.1},
+    "AW": {"name": "aw", "temperature": 0.1},
+}
+VERSIONS = {"upweight": "0.1.0", "jax": "0.10.0"}
+
+
+def data_spec(name: str, *, steps: int = 1_000_000, seed: int = 0) -> DataSpec:
+    return DataSpec(name, steps, seed, ENVIRONMENTS.get(name.split("-")[0], "Unknown-v0"))
+
+
+def add_runs(
+    store: Store,
+    dataset: str | DataSpec,
+    sampler: str | Mapping[str, Any],
+    scores: Sequence[float | None],
+    *,
+    algorithm: str = "bc",
+    config: Mapping[str, Any] | None = None,
+    updates: int = 1000,
+    precision: str = "float32",
+    status: str = "finished",
+    episodes: int = 20,
+) -> list[str]:
+    """One run per score, with seeds 0, 1, ...; gives their ids."""
+    found = []
+    for seed, score in enumerate(scores):
+        spec = RunSpec(
+            data=data_spec(dataset) if isinstance(dataset, str) else dataset,
+            algorithm=algorithm,
+            config=dict(config or {}),
+            weighting=dict(SAMPLERS[sampler] if isinstance(sampler, str) else sampler),
+            seed=seed,
+            updates=updates,
+            precision=precision,
+            episodes=episodes,
+        )
+        record = {
+            "spec": json.loads(json.dumps(spec.to_dict())),
+            "status": status,
+            "diverged_at": 100 if status == "diverged" else None,
+            "score": score,
+            "mean_return": 3000.0 * (score if score is not None else 0.5),
+            "returns": [3000.0 * (score or 0.5)] * episodes,
+            "lengths": [1000] * episodes,
+            "train_seconds": 1.0,
+            "evaluate_seconds": 1.0,
+            "agents": len(scores),
+            "device": "test",
+            "versions": VERSIONS,
+        }
+        store.write_run(spec.run_id, record)
+        found.append(spec.run_id)
+    return found
+
+
+def add_dataset(store: Store, name: str, *, mean: float = 0.1, rpsv: float = 0.01) -> None:
+    """The description of a dataset: most episodes near 0, some near 1."""
+    data = data_spec(name)
+    counts = np.r_[900, 50, np.zeros(56, int), 10, 40]
+    edges = np.linspace(-0.05, 1.1, len(counts) + 1).round(6)
+    record = {
+        "name": data.name,
+        "steps": data.steps,
+        "seed": data.seed,
+        "env_id": data.env_id,
+        "normalized": True,
+        "episodes": int(counts.sum()),
+        "total_steps": 1_000_000,
+        "mean": mean,
+        "rpsv": rpsv,
+        "histogram": {"counts": counts.tolist(), "edges": edges.tolist()},
+    }
+    store.write_dataset(data, record)
+
+
+def make_study(path: Path, *, seeds: int = 5, algorithms: Sequence[str] = ("bc", "td3_bc")) -> Store:
+    """A plausible study: mixes, regular and stochastic sets, temperatures and percentages; weighting helps on mixes."""
+    store = Store(path, create=True)
+    for algorithm in algorithms:
+        for task in ("hopper", "walker2d"):
+            for good, level in (("expert", 1.0), ("medium", 0.5)):
+                for sigma in (1, 5, 10, 50):
+                    name = f"{task}-{good}-random-{sigma}"
+                    add_dataset(store, name, mean=level * sigma / 100, rpsv=level * sigma / 400)
+                    for sampler, share in {"Uniform": 0.2, "Top-10%": 0.5, "Half": 0.45, "RW": 0.8, "AW": 0.85}.items():
+                        reach = level * (share + (0.95 - share) * (sigma / 50) ** 0.5)
+                        add_runs(
+                            store, name, sampler, _noisy(reach, seeds, algorithm, name, sampler), algorithm=algorithm
+                        )
+                name = f"{task}-{good}"
+                add_dataset(store, name, mean=level, rpsv=0.02)
+                for sampler in ("Uniform", "RW", "AW"):
+                    add_runs(store, name, sampler, _noisy(level, seeds, algorithm, name, sampler), algorithm=algorithm)
+    for temperature in (0.01, 0.5, 1.0):
+        for kind in ("rw", "aw"):
+            for name in ("hopper-expert-random-5", "walker2d-expert-random-5"):
+                scores = _noisy(0.75 - 0.2 * abs(temperature - 0.1), seeds, kind, name, str(temperature))
+                add_runs(store, name, {"name": kind, "temperature": temperature}, scores)
+    for fraction in (0.01, 0.5):
+        scores = _noisy(0.6 - fraction / 2, seeds, "top", str(fraction))
+        add_runs(store, "hopper-expert-random-5", {"name": "top", "fraction": fraction}, scores)
+    for sampler, weighting in SAMPLERS.items():
+        if sampler != "Half":
+            name = "cartpole-expert-random-5"
+            add_dataset(store, name)
+            usual = {**weighting, "temperature": 0.2} if "temperature" in weighting else weighting
+            add_runs(store, name, usual, _noisy(0.9, seeds, sampler), algorithm="discrete_cql")
+    add_runs(store, "hopper-expert-random-1", "Half", [0.9], algorithm="iql", status="diverged")
+    return store
+
+
+def _noisy(level: float, seeds: int, *about: str) -> list[float]:
+    """Scores around a level, the same every time."""
+    seed = int.from_bytes(hashlib.sha256("/".join(about).encode()).digest()[:4], "big")
+    return (level + 0.04 * np.random.default_rng(seed).standard_normal(seeds)).round(4).tolist()
