@@ -5,8 +5,8 @@ PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 
 .PHONY: demo test check lint benchmarks clean
 
-demo: .venv/demo.done ## build a small mixed dataset in a real simulator, inspect it, print the table
-	$(BIN)/python examples/mixed_pendulum.py --output demo
+demo: .venv/demo.done ## make a mixed dataset in a simulator, train with five samplers, print the table, write the report
+	$(BIN)/upweight demo --output demo
 
 test: .venv/dev.done ## the whole suite
 	$(BIN)/python -m pytest
@@ -22,6 +22,7 @@ lint: .venv/dev.done
 benchmarks: .venv/dev.done ## re-measure; results go to benchmarks/results
 	$(BIN)/python benchmarks/sampling.py
 	$(BIN)/python benchmarks/reading.py
+	$(BIN)/python benchmarks/rollout.py
 	$(BIN)/python benchmarks/train_throughput.py --peer --name train_throughput_cpu
 
 clean:
@@ -32,7 +33,7 @@ clean:
 	touch $@
 
 .venv/demo.done: .venv/created pyproject.toml
-	$(PIP) --editable ".[hdf5,plot,mujoco]"
+	$(PIP) --editable ".[hdf5,plot,mujoco,train]"
 	touch $@
 
 # torch first and by exact version: a range would pull the newest build with gigabytes of CUDA libraries.

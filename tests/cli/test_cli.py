@@ -234,7 +234,10 @@ class TestBadInput:
         assert capsys.readouterr().err.count("\n") == 1
 
 
-@pytest.mark.parametrize("command", [(), ("inspect",), ("mix",), ("convert",), ("weights",), ("train",), ("evaluate",)])
+@pytest.mark.parametrize(
+    "command",
+    [(), ("inspect",), ("mix",), ("convert",), ("weights",), ("train",), ("evaluate",), ("make",), ("sweep",)],
+)
 def test_help_teaches(command: tuple[str, ...], capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit) as stop:
         main([*command, "--help"])

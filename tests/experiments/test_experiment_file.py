@@ -45,6 +45,8 @@ def test_a_grid_is_spelled_out(tmp_path: Path) -> None:
     weights = {run.config["conservative_weight"] for run in experiment.runs if run.algorithm == "discrete_cql"}
     assert weights == {0.5}
     assert run_spec_from_dict(last.to_dict()) == last
+    changed = read_experiment(tmp_path / "study.toml", changes={"seeds": [3], "dataset_seed": 9})
+    assert {(run.seed, run.data.seed) for run in changed.runs} == {(3, 9)}
     smoke = read_experiment(tmp_path / "study.toml", scale="smoke", only="*-5", algorithms=["discrete_bc"])
     assert [(run.data.name, run.updates, run.seed) for run in smoke.runs] == [("cartpole-expert-random-5", 1, 0)] * 2
 
@@ -102,7 +104,7 @@ def test_what_is_not_there(tmp_path: Path) -> None:
         read_experiment(path, scale="big")
     with pytest.raises(ExperimentError, match="no runs are left"):
         read_experiment(path, only="hopper-*")
-    with pytest.raises(ExperimentError, match="no such file, and no suite of that name; suites: paper/mixed"):
+    with pytest.raises(ExperimentError, match="no such file, and no suite of that name; suites: demo, paper/mixed"):
         find_experiment("paper/mxed")
 
 
@@ -118,7 +120,7 @@ def test_what_is_not_there(tmp_path: Path) -> None:
     ],
 )
 def test_the_papers_suites(name: str, paper_runs: int) -> None:
-    assert name in suite_names() and len(suite_names()) == 6
+    assert name in suite_names() and set(suite_names()) > {"demo"} and len(suite_names()) == 7
     runs = read_experiment(find_experiment(name), scale="paper").runs
     assert len(runs) == paper_runs
     assert {(run.updates, run.episodes) for run in runs} == {(1_000_000, 20)}

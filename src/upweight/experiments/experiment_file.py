@@ -85,15 +85,23 @@ def suite_names() -> list[str]:
 
 
 def read_experiment(
-    path: Path, *, scale: str | None = None, only: str | None = None, algorithms: list[str] | None = None
+    path: Path,
+    *,
+    scale: str | None = None,
+    only: str | None = None,
+    algorithms: list[str] | None = None,
+    changes: Mapping[str, Any] | None = None,
 ) -> Experiment:
-    """The runs of a file; ``only`` (a wildcard over dataset names) and ``algorithms`` keep some of them."""
+    """The runs of a file; ``only`` (a wildcard over dataset names) and ``algorithms`` keep some of them.
+
+    ``changes`` are other values for keys of the file, as a scale has them.
+    """
     text = path.read_text()
     try:
         content = tomllib.loads(text)
     except tomllib.TOMLDecodeError as error:  # its message has line and column
         raise ExperimentError(f"{path}: not a TOML file: {error}") from None
-    return _Reader(path, text, scale, only, algorithms).read(content)
+    return _Reader(path, text, scale, only, algorithms, dict(changes or {})).read(content)
 
 
 @dataclass
@@ -103,6 +111,7 @@ class _Reader:
     scale: str | None
     only: str | None
     algorithms: list[str] | None
+    changes: dict[str, Any]
 
     def read(self, content: dict[str, Any]) -> Experiment:
         scales = content.pop("scale", {})
@@ -118,6 +127,7 @@ class _Reader:
                     f"{self.path}: no [scale.{self.scale}]; it has {', '.join(scales) or 'no scales'}"
                 )
             chosen = self._checked(scales[self.scale], self.scale)
+        chosen |= self._checked(self.changes, None)
         runs: dict[str, RunSpec] = {}
         for place, grid in enumerate(grids):
             settings = {**_DEFAULTS, **top, **self._checked(grid, place), **chosen}

@@ -1,0 +1,40 @@
+"""The demo, with less of everything."""
+
+from pathlib import Path
+
+import pytest
+
+import upweight as uw
+from upweight.cli.main import main
+from upweight.experiments import experiment_file
+
+SMALL = {
+    "updates = 20_000": "updates = 30",
+    "episodes = 20": "episodes = 1",
+    "dataset_steps = 100_000": "dataset_steps = 4_000",
+}
+
+
+@pytest.mark.slow
+def test_the_demo_does_everything(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    text = (experiment_file.SUITES / "demo.toml").read_text()
+    for long, short in SMALL.items():
+        assert long in text
+        text = text.replace(long, short)
+    (tmp_path / "suites").mkdir()
+    (tmp_path / "suites" / "demo.toml").write_text(text)
+    monkeypatch.setattr(experiment_file, "SUITES", tmp_path / "suites")
+    assert main(["demo", "-o", str(tmp_path / "demo"), "--seed", "3"]) == 0
+    printed = capsys.readouterr().out
+    for word in ("Dataset ", "Suggestion:", "25 runs, 0 finished, 25 to do", "95% interval"):
+        assert word in printed
+    table = [
+        line.split()[0] for line in printed.splitlines() if line.startswith(("Uniform", "Top-10%", "Half", "RW", "AW"))
+    ]
+    assert table == ["Uniform", "Top-10%", "Half", "RW", "AW"]
+    page = (tmp_path / "demo" / "report.html").read_text()
+    assert "hopper-expert-random-10" in page
+    assert uw.load(tmp_path / "demo" / "mixed.hdf5").metadata["recipe"]["seed"] == 3
+    assert (tmp_path / "demo" / "weights.png").stat().st_size > 10_000

@@ -1,0 +1,61 @@
+"""Numbers in README and docs are those of the stored results."""
+
+import json
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from upweight.behaviours.ladder import load_ladder
+from upweight.behaviours.tasks import TASKS
+
+ROOT = Path(__file__).parents[1]
+RESULTS = ROOT / "benchmarks" / "results"
+
+
+def stored(name: str) -> list[dict[str, Any]]:
+    return json.loads((RESULTS / f"{name}.json").read_text())["results"]
+
+
+def table_row(page: str, head: str) -> list[str]:
+    """The cells after ``head`` of the table row that begins with it."""
+    text = (ROOT / page).read_text()
+    (row,) = re.findall(rf"^\| {re.escape(head)} \|(.*)\|$", text, re.MULTILINE)
+    return [cell.strip() for cell in row.split("|")]
+
+
+@pytest.mark.parametrize(
+    ("head", "file", "agents", "dtype", "who"),
+    [
+        ("one H200, 256 agents, float32", "train_throughput_h200", 256, "float32", "upweight"),
+        ("one H200, 256 agents, bfloat16", "train_throughput_h200", 256, "bfloat16", "upweight"),
+        ("one H200, one agent, float32", "train_throughput_h200", 1, "float32", "upweight"),
+        ("one H200, d3rlpy, one agent", "train_throughput_h200", 1, "float32", "d3rlpy, compile_graph"),
+        ("two CPU cores, one agent", "train_throughput_cpu", 1, "float32", "upweight"),
+        ("two CPU cores, d3rlpy", "train_throughput_cpu", 1, "float32", "d3rlpy"),
+    ],
+)
+def test_training_speed(head: str, file: str, agents: int, dtype: str, who: str) -> None:
+    key = (agents, dtype, who)
+    found = {r["algorithm"]: r for r in stored(file) if (r["agents"], r["dtype"], r["who"]) == key}
+    for name, cell in zip(("bc", "td3_bc", "iql", "cql"), table_row("README.md", head), strict=True):
+        if cell == "-":
+            assert name not in found
+            continue
+        rate = found[name]["agent_updates_per_s"]
+        assert cell == (f"{rate:,.0f}" if rate >= 100 else f"{rate:.0f}" if rate >= 20 else f"{rate:.1f}")
+
+
+@pytest.mark.parametrize("task", TASKS)
+def test_ladders(task: str) -> None:
+    ladder = load_ladder(task)
+    shown = [f"{r.mean_return:,.0f} ± {r.std_return:,.0f} ({r.score:.2f})" for r in (ladder.medium, ladder.expert)]
+    first = f"{len(ladder.rungs)}, from {ladder.rungs[0].mean_return:,.0f}"
+    assert table_row("docs/datasets.md", task) == [first, *shown]
+
+
+@pytest.mark.parametrize("row", stored("datasets"), ids=lambda row: row["dataset"])
+def test_datasets(row: dict[str, Any]) -> None:
+    cells = [f"{row['episodes']:,}", f"{row['mean_score']:.3f}", f"{row['rpsv']:.6f}", f"{row['paper_rpsv']:.6f}"]
+    assert table_row("docs/datasets.md", row["dataset"]) == [*cells, f"{row['ratio']:.2f}"]
