@@ -46,6 +46,7 @@ def draw_gains(results: Results, method: str) -> Any:
                     alpha=0.75,
                 )
         axis.axhline(0, color="#808080", linewidth=1)
+        axis.locator_params(axis="x", nbins=4)
         finish(axis, title=method, x=labels[place], y="" if place else "gain over Uniform")
     add_legend(figure, list(handles.values()), list(handles))
     return figure

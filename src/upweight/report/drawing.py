@@ -2,6 +2,7 @@
 
 import io
 import re
+import textwrap
 import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -13,6 +14,8 @@ from upweight.report.names import Sampler
 
 FONT_SIZE = 9
 SMALL = 8
+_LEAST_WIDTH = 4.6  # inches
+_TITLE_WIDTH = 42  # letters
 _INK = "#010203"  # of text and axes; becomes the colour of the text around the figure
 
 
@@ -42,13 +45,13 @@ def style_of(sampler: Sampler) -> Style:
 
 
 def new_figure(width: float, height: float) -> Any:
-    """A figure that no window knows of."""
+    """A figure that no window knows of, wide enough for a legend."""
     try:
         from matplotlib.backends.backend_svg import FigureCanvasSVG
         from matplotlib.figure import Figure
     except ImportError:
         raise MissingExtraError("a report with figures", "matplotlib", "plot") from None
-    figure = Figure(figsize=(width, height), layout="constrained")
+    figure = Figure(figsize=(max(width, _LEAST_WIDTH), height), layout="constrained")
     FigureCanvasSVG(figure)
     return figure
 
@@ -60,7 +63,7 @@ def plain(text: str) -> str:
 
 def finish(axis: Any, *, title: str = "", x: str = "", y: str = "") -> None:
     """Labels, ink and a light grid."""
-    axis.set_title(plain(title), fontsize=FONT_SIZE, color=_INK)
+    axis.set_title(plain(textwrap.fill(title, _TITLE_WIDTH)), fontsize=FONT_SIZE, color=_INK)
     axis.set_xlabel(x, fontsize=FONT_SIZE, color=_INK)
     axis.set_ylabel(y, fontsize=FONT_SIZE, color=_INK)
     axis.tick_params(labelsize=SMALL, colors=_INK, which="both")

@@ -201,14 +201,10 @@ def _curve(axis: Any, sampler: Sampler, points: Sequence[tuple[float, Scores]], 
     style = style_of(sampler)
     places = [place for place, _ in points]
     levels = [intervals.level(scores) for _, scores in points]
-    axis.fill_between(
-        places,
-        [level.low for level in levels],
-        [level.high for level in levels],
-        color=style.color,
-        alpha=0.18,
-        linewidth=0,
-    )
+    low, high = [level.low for level in levels], [level.high for level in levels]
+    axis.fill_between(places, low, high, color=style.color, alpha=0.18, linewidth=0)
+    if len(places) == 1:  # a band over one place cannot be seen
+        axis.vlines(places, low, high, color=style.color, alpha=0.45, linewidth=4)
     (handle,) = axis.plot(
         places,
         [level.point for level in levels],
