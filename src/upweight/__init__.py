@@ -39,11 +39,17 @@ _HOMES = {
         "UpweightWarning",
         "WeightingError",
     ],
+    "upweight.experiments.experiment_file": ["Experiment", "find_experiment", "read_experiment"],
+    "upweight.experiments.store": ["Store"],
+    "upweight.experiments.sweep": ["plan_sweep", "sweep"],
     "upweight.inspection.report": ["Inspection", "inspect"],
     "upweight.inspection.suggestion": ["Suggestion", "suggest"],
     "upweight.io.registry": ["save"],
     "upweight.policies.onnx_export": ["export_onnx"],
     "upweight.policies.policy": ["Policy", "load_policy"],
+    "upweight.report.aggregate": ["iqm", "optimality_gap", "performance_profile", "probability_of_improvement"],
+    "upweight.report.bootstrap": ["interval", "interval_of_pair"],
+    "upweight.report.page": ["write_report"],
     "upweight.rollout.environments": ["make_environment", "register_environments"],
     "upweight.rollout.evaluate": ["Evaluation", "evaluate"],
     "upweight.samplers.episode": ["EpisodeSampler"],
@@ -65,6 +71,7 @@ __all__ = [
     "DatasetError",
     "EpisodeSampler",
     "Evaluation",
+    "Experiment",
     "Half",
     "Inspection",
     "LinearBaseline",
@@ -76,6 +83,7 @@ __all__ = [
     "Run",
     "RunResult",
     "StepSampler",
+    "Store",
     "Suggestion",
     "TopFraction",
     "Transitions",
@@ -90,9 +98,13 @@ __all__ = [
     "effective_steps",
     "evaluate",
     "export_onnx",
+    "find_experiment",
     "hoeffding_probability",
     "hoeffding_radius",
     "inspect",
+    "interval",
+    "interval_of_pair",
+    "iqm",
     "load",
     "load_policy",
     "make_dataset",
@@ -101,8 +113,13 @@ __all__ = [
     "mass_per_label",
     "mix",
     "normalize_returns",
+    "optimality_gap",
+    "performance_profile",
+    "plan_sweep",
     "plan_training",
     "positive_sided_variance",
+    "probability_of_improvement",
+    "read_experiment",
     "recipe_names",
     "reference_scores",
     "register_environments",
@@ -110,11 +127,13 @@ __all__ = [
     "save",
     "step_weighted_return",
     "suggest",
+    "sweep",
     "tensorboard_callback",
     "train",
     "wandb_callback",
     "weighted_return",
     "weighting_from_dict",
+    "write_report",
 ]
 
 if TYPE_CHECKING:  # for editors and type checkers; the run-time import is __getattr__ below
@@ -147,11 +166,17 @@ if TYPE_CHECKING:  # for editors and type checkers; the run-time import is __get
         UpweightWarning,
         WeightingError,
     )
+    from upweight.experiments.experiment_file import Experiment, find_experiment, read_experiment
+    from upweight.experiments.store import Store
+    from upweight.experiments.sweep import plan_sweep, sweep
     from upweight.inspection.report import Inspection, inspect
     from upweight.inspection.suggestion import Suggestion, suggest
     from upweight.io.registry import save
     from upweight.policies.onnx_export import export_onnx
     from upweight.policies.policy import Policy, load_policy
+    from upweight.report.aggregate import iqm, optimality_gap, performance_profile, probability_of_improvement
+    from upweight.report.bootstrap import interval, interval_of_pair
+    from upweight.report.page import write_report
     from upweight.rollout.environments import make_environment, register_environments
     from upweight.rollout.evaluate import Evaluation, evaluate
     from upweight.samplers.episode import EpisodeSampler
