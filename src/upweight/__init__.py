@@ -40,7 +40,7 @@ _HOMES = {
         "WeightingError",
     ],
     "upweight.experiments.experiment_file": ["Experiment", "find_experiment", "read_experiment"],
-    "upweight.experiments.store": ["Store"],
+    "upweight.experiments.store": ["Store", "open_store"],
     "upweight.experiments.sweep": ["plan_sweep", "sweep"],
     "upweight.inspection.report": ["Inspection", "inspect"],
     "upweight.inspection.suggestion": ["Suggestion", "suggest"],
@@ -113,6 +113,7 @@ __all__ = [
     "mass_per_label",
     "mix",
     "normalize_returns",
+    "open_store",
     "optimality_gap",
     "performance_profile",
     "plan_sweep",
@@ -167,7 +168,7 @@ if TYPE_CHECKING:  # for editors and type checkers; the run-time import is __get
         WeightingError,
     )
     from upweight.experiments.experiment_file import Experiment, find_experiment, read_experiment
-    from upweight.experiments.store import Store
+    from upweight.experiments.store import Store, open_store
     from upweight.experiments.sweep import plan_sweep, sweep
     from upweight.inspection.report import Inspection, inspect
     from upweight.inspection.suggestion import Suggestion, suggest

@@ -13,12 +13,13 @@ import pandas as pd
 import pytest
 
 import upweight as uw
+from support.results import make_study
 from upweight.cli.main import main
 from upweight.engine.train import TrainingPaused
 from upweight.errors import DatasetError
 from upweight.experiments.experiment_file import Experiment, read_experiment
 from upweight.experiments.packing import pack
-from upweight.experiments.store import Store
+from upweight.experiments.store import Store, open_store
 from upweight.experiments.sweep import plan_sweep, sweep
 
 STUDY = """\
@@ -189,6 +190,21 @@ def test_a_deadline_pauses_a_training(tmp_path: Path) -> None:
     assert uw.train(dataset, runs, num_updates=300, output=tmp_path / "run", resume=True)[0].updates == 300
     with pytest.raises(uw.WeightingError, match="a deadline needs an output folder"):
         uw.train(dataset, runs, num_updates=3, deadline=0.0)
+
+
+def test_a_packed_store_reads_like_the_folder(tmp_path: Path) -> None:
+    store = make_study(tmp_path / "store", seeds=1, algorithms=["bc"])
+    store.pack(tmp_path / "packed.jsonl")
+    packed = open_store(tmp_path / "packed.jsonl")
+    assert list(packed.runs()) == list(store.runs()) and packed.datasets() == store.datasets()
+    assert packed.table() == store.table() == open_store(tmp_path / "store").table()
+    whole = (tmp_path / "packed.jsonl").read_text()
+    (tmp_path / "cut.jsonl").write_text(whole[:-30])
+    with pytest.raises(DatasetError, match=r"cut\.jsonl: line \d+: not a line of a packed store, or cut short"):
+        open_store(tmp_path / "cut.jsonl")
+    (tmp_path / "other.jsonl").write_text(whole.replace('"format":1', '"format":7', 1))
+    with pytest.raises(DatasetError, match=r"expected a packed store of format 1, found \[7\]"):
+        open_store(tmp_path / "other.jsonl")
 
 
 def test_bad_stores(tmp_path: Path) -> None:

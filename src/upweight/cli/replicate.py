@@ -4,7 +4,7 @@ import argparse
 from pathlib import Path
 
 from upweight.cli.terminal import print_json
-from upweight.experiments.store import Store
+from upweight.experiments.store import open_store
 from upweight.report.collect import collect
 from upweight.report.comparison import Intervals
 from upweight.report.replicate import replicate
@@ -32,7 +32,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> None:
-    results = collect([Store(path) for path in arguments.results], updates=arguments.updates)
+    results = collect([open_store(path) for path in arguments.results], updates=arguments.updates)
     replication = replicate(results, Intervals(arguments.seed, arguments.resamples))
     if arguments.json:
         print_json(replication.to_dict())

@@ -27,8 +27,47 @@ _POPULATION = "population.json"
 Record = dict[str, Any]
 
 
-class Store:
-    """The only reader and writer of results."""
+class StoreReader:
+    """Results, from wherever they are."""
+
+    path: Path
+
+    def runs(self) -> Iterator[Record]:
+        """All finished runs, in the order of their names."""
+        raise NotImplementedError
+
+    def datasets(self) -> list[Record]:
+        """What each dataset is like."""
+        raise NotImplementedError
+
+    def table(self) -> dict[str, list[Any]]:
+        """One row per run, as columns: ``pandas.DataFrame(store.table())`` or ``pyarrow.table(store.table())``."""
+        rows = []
+        for record in self.runs():
+            spec = record["spec"]
+            weighting = dict(spec["weighting"])
+            rows.append(
+                {
+                    "run_id": record["run_id"],
+                    "dataset": spec["data"]["name"],
+                    "dataset_seed": spec["data"]["seed"],
+                    "algorithm": spec["algorithm"],
+                    "weighting": weighting.pop("name"),
+                    "weighting_settings": json.dumps(weighting, sort_keys=True),
+                    "seed": spec["seed"],
+                    "updates": spec["updates"],
+                    "precision": spec["precision"],
+                    "status": record["status"],
+                    "score": record["score"],
+                    "mean_return": record["mean_return"],
+                }
+            )
+        names = list(rows[0]) if rows else []
+        return {name: [row[name] for row in rows] for name in names}
+
+
+class Store(StoreReader):
+    """A folder of results: the only reader and writer of it."""
 
     def __init__(self, path: str | Path, *, create: bool = False) -> None:
         self.path = Path(path)
@@ -53,6 +92,17 @@ class Store:
         for name in ("runs", "policies", "datasets", "work"):
             if create:
                 (self.path / name).mkdir(exist_ok=True)
+
+    def pack(self, path: str | Path) -> None:
+        """Write runs and datasets (not the policies) as one file with a JSON object per line; :func:`open_store` reads it."""
+        with atomic_target(Path(path)) as target, target.open("w") as file:
+            for kind, records in (
+                ("store", [{"format": FORMAT_VERSION}]),
+                ("dataset", self.datasets()),
+                ("run", self.runs()),
+            ):
+                for record in records:
+                    file.write(json.dumps({kind: record}, separators=(",", ":"), allow_nan=False) + "\n")
 
     def __contains__(self, run_id: str) -> bool:
         return (self.path / "runs" / f"{run_id}.json").exists()
@@ -125,31 +175,6 @@ class Store:
     def datasets(self) -> list[Record]:
         return [json.loads(path.read_text()) for path in sorted((self.path / "datasets").glob("*.json"))]
 
-    def table(self) -> dict[str, list[Any]]:
-        """One row per run, as columns: ``pandas.DataFrame(store.table())`` or ``pyarrow.table(store.table())``."""
-        rows = []
-        for record in self.runs():
-            spec = record["spec"]
-            weighting = dict(spec["weighting"])
-            rows.append(
-                {
-                    "run_id": record["run_id"],
-                    "dataset": spec["data"]["name"],
-                    "dataset_seed": spec["data"]["seed"],
-                    "algorithm": spec["algorithm"],
-                    "weighting": weighting.pop("name"),
-                    "weighting_settings": json.dumps(weighting, sort_keys=True),
-                    "seed": spec["seed"],
-                    "updates": spec["updates"],
-                    "precision": spec["precision"],
-                    "status": record["status"],
-                    "score": record["score"],
-                    "mean_return": record["mean_return"],
-                }
-            )
-        names = list(rows[0]) if rows else []
-        return {name: [row[name] for row in rows] for name in names}
-
     def _dataset_path(self, data: DataSpec) -> Path:
         key = "-".join(str(part) for part in (Path(data.name).stem, data.seed, data.steps) if part is not None)
         return self.path / "datasets" / f"{key}.json"
@@ -157,3 +182,33 @@ class Store:
     def _write(self, path: Path, value: Any) -> None:
         with atomic_target(path) as target:
             target.write_text(json.dumps(value, indent=1, allow_nan=False) + "\n")
+
+
+class PackedStore(StoreReader):
+    """A file that :meth:`Store.pack` wrote; for reading only."""
+
+    def __init__(self, path: str | Path) -> None:
+        self.path = Path(path)
+        self._records: dict[str, list[Record]] = {"store": [], "run": [], "dataset": []}
+        for number, line in enumerate(self.path.read_text().splitlines(), 1):
+            try:
+                ((kind, record),) = json.loads(line).items()
+                self._records[kind].append(record)
+            except (ValueError, KeyError, AttributeError):
+                raise DatasetError(f"{self.path}: line {number}: not a line of a packed store, or cut short") from None
+        found = [record.get("format") for record in self._records["store"]]
+        if found != [FORMAT_VERSION]:
+            raise DatasetError(
+                f"{self.path}: expected a packed store of format {FORMAT_VERSION}, found {found or 'none'}"
+            )
+
+    def runs(self) -> Iterator[Record]:
+        return iter(self._records["run"])
+
+    def datasets(self) -> list[Record]:
+        return self._records["dataset"]
+
+
+def open_store(path: str | Path) -> StoreReader:
+    """The results in a folder, or in one file."""
+    return PackedStore(path) if Path(path).is_file() else Store(path)

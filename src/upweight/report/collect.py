@@ -9,7 +9,7 @@ from typing import Any
 
 from upweight.errors import DatasetError, UpweightError
 from upweight.experiments.run_spec import run_spec_from_dict
-from upweight.experiments.store import Record, Store
+from upweight.experiments.store import Record, StoreReader
 from upweight.report.names import (
     DatasetName,
     Sampler,
@@ -118,9 +118,9 @@ class Results:
         return min(len(scores) for cells in self._cells.values() for scores in cells.values())
 
 
-def collect(stores: Store | Sequence[Store], *, updates: int | None = None) -> Results:
+def collect(stores: StoreReader | Sequence[StoreReader], *, updates: int | None = None) -> Results:
     """Everything in the stores; of each method the runs with most updates are shown, or those with ``updates``."""
-    chosen = [stores] if isinstance(stores, Store) else list(stores)
+    chosen = [stores] if isinstance(stores, StoreReader) else list(stores)
     records = {record["run_id"]: record for store in chosen for record in store.runs()}
     where = ", ".join(str(store.path) for store in chosen)
     if not records:

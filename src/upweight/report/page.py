@@ -7,7 +7,7 @@ from pathlib import Path
 
 from upweight.data.atomic import atomic_target
 from upweight.errors import DatasetError
-from upweight.experiments.store import Store
+from upweight.experiments.store import open_store
 from upweight.report.bootstrap import FEW_RUNS
 from upweight.report.collect import DIVERGED_SCORE, ReportRun, Results, collect
 from upweight.report.comparison import Intervals
@@ -46,7 +46,7 @@ def write_report(
             f"{page}: its tables would go into {folder}, which is a store of results; choose another name"
         )
     paths = [store_path] if isinstance(store_path, str | Path) else list(store_path)
-    results = collect([Store(path) for path in paths], updates=updates)
+    results = collect([open_store(path) for path in paths], updates=updates)
     intervals = Intervals(seed, resamples)
     tables, datasets, figures = (
         score_tables(results, intervals),
