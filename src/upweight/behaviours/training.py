@@ -224,10 +224,11 @@ class Training:
         return [float(np.mean(returns)) if returns else None for returns in self.recent]
 
     def _summary(self) -> str:
-        """Best mean per task."""
+        """Best mean per task, where an episode has ended."""
         best: dict[str, float] = {}
         for (task, _), mean in zip(self.plan.agents, self._means(), strict=True):
-            best[task] = max(best.get(task, -np.inf), -np.inf if mean is None else mean)
+            if mean is not None:
+                best[task] = max(best.get(task, mean), mean)
         return ", ".join(f"{task} {mean:,.0f}" for task, mean in best.items())
 
     def _snapshot(self, agents: sac.Agent, rate: float) -> None:
