@@ -59,3 +59,12 @@ def test_ladders(task: str) -> None:
 def test_datasets(row: dict[str, Any]) -> None:
     cells = [f"{row['episodes']:,}", f"{row['mean_score']:.3f}", f"{row['rpsv']:.6f}", f"{row['paper_rpsv']:.6f}"]
     assert table_row("docs/datasets.md", row["dataset"]) == [*cells, f"{row['ratio']:.2f}"]
+
+
+def test_collecting() -> None:
+    text = " ".join((ROOT / "docs" / "datasets.md").read_text().split())
+    for row in stored("collecting"):
+        name = {"halfcheetah": "HalfCheetah", "walker2d": "Walker2d"}.get(
+            task := row["dataset"].split("-")[0], task.title()
+        )
+        assert row["workers"] == 2 and f"{row['seconds']:.0f} s in {name}" in text
