@@ -193,7 +193,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
     )
     parser.add_argument("--workers", type=int, default=None, help="processes (default: one per core)")
     given = parser.parse_args(arguments)
-    logging.basicConfig(level=logging.INFO, format="%(message)s")
+    logging.basicConfig(format="%(message)s")
+    _log.setLevel(logging.INFO)  # ours alone
     with listening(lambda what, done, total, detail: _log.info("%s: %d of %d, %s", what, done, total, detail)):
         settings = Settings(generations=given.generations, last_episodes=given.last_episodes)
         generations = train(given.task, seed=given.seed, settings=settings, workers=given.workers)

@@ -124,7 +124,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--rungs", type=int, default=16)
     parser.add_argument("--output", type=Path, required=True)
     given = parser.parse_args(arguments)
-    logging.basicConfig(level=logging.INFO, format="%(message)s")
+    logging.basicConfig(format="%(message)s")
+    _log.setLevel(logging.INFO)  # ours alone
     for path in given.candidates:
         task, _, policies = read_candidates(path)
         write_ladder(task, policies, given.output, rungs=given.rungs)

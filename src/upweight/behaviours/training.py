@@ -297,7 +297,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--max-minutes", type=float, default=float("inf"), help="stop after this; start again to go on")
     parser.add_argument("--output", type=Path, required=True, help="folder to write to")
     given = parser.parse_args(arguments)
-    logging.basicConfig(level=logging.INFO, format="%(message)s")
+    logging.basicConfig(format="%(message)s")
+    _log.setLevel(logging.INFO)  # ours alone
     plan = Plan(tuple(given.tasks), seeds=given.seeds, seed=given.seed, environments=given.environments)
     training = Training(plan, given.output, workers=given.workers)
     try:
