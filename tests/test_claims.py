@@ -5,10 +5,15 @@ import re
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 from upweight.behaviours.ladder import load_ladder
 from upweight.behaviours.tasks import TASKS
+from upweight.cli.demo import score_table
+from upweight.experiments.store import open_store
+from upweight.report.aggregate import mean
+from upweight.report.bootstrap import interval
 
 ROOT = Path(__file__).parents[1]
 RESULTS = ROOT / "benchmarks" / "results"
@@ -68,3 +73,20 @@ def test_collecting() -> None:
             task := row["dataset"].split("-")[0], task.title()
         )
         assert row["workers"] == 2 and f"{row['seconds']:.0f} s in {name}" in text
+
+
+def test_the_demo() -> None:
+    """README shows the table of seed 0; RW and AW are clearly above Uniform on all three seeds that are stored."""
+    for seed in range(3):
+        records = list(open_store(RESULTS / f"demo_seed{seed}.jsonl").runs())
+        table = score_table(records)
+        assert seed or table in (ROOT / "README.md").read_text()
+        scores = {
+            name: [r["score"] for r in records if r["spec"]["weighting"]["name"] == name]
+            for name in ("uniform", "rw", "aw")
+        }
+        assert all(len(values) == 5 for values in scores.values())
+        uniform = interval(mean, [scores["uniform"]], rng=np.random.default_rng(0))
+        for name in ("rw", "aw"):
+            weighted = interval(mean, [scores[name]], rng=np.random.default_rng(0))
+            assert weighted.low > uniform.high and weighted.point > 2 * uniform.point

@@ -13,6 +13,7 @@ Every file is written completely or not at all, and by nobody else: two sweeps m
 
 import json
 import shutil
+from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -27,18 +28,18 @@ _POPULATION = "population.json"
 Record = dict[str, Any]
 
 
-class StoreReader:
+class StoreReader(ABC):
     """Results, from wherever they are."""
 
     path: Path
 
+    @abstractmethod
     def runs(self) -> Iterator[Record]:
         """All finished runs, in the order of their names."""
-        raise NotImplementedError
 
+    @abstractmethod
     def datasets(self) -> list[Record]:
         """What each dataset is like."""
-        raise NotImplementedError
 
     def table(self) -> dict[str, list[Any]]:
         """One row per run, as columns: ``pandas.DataFrame(store.table())`` or ``pyarrow.table(store.table())``."""
