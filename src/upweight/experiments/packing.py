@@ -25,10 +25,6 @@ class Population:
         names = sorted({run.data.name.split("-")[0] for run in self.runs})
         return f"{self.runs[0].algorithm} on {', '.join(names)}"
 
-    @property
-    def agent_updates(self) -> int:
-        return sum(run.updates for run in self.runs)
-
 
 def pack(runs: Sequence[RunSpec], *, max_agents: int | None = None) -> list[Population]:
     """Populations of runs that can share a program, of at most ``max_agents`` each."""
