@@ -177,6 +177,23 @@ def test_from_the_command_line(study: Experiment, tmp_path: Path, capsys: pytest
     assert json.loads(capsys.readouterr().out) == {"finished": 4, "remaining": 0, "paused": False}
 
 
+def test_other_values_from_the_command_line(
+    study: Experiment, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    arguments = ["sweep", str(tmp_path / "study.toml"), "-o", str(tmp_path / "store"), "--plan"]
+    assert main([*arguments, "--set", "seeds=[0, 3, 5]", "--set", "updates=1_000", "--set", "precision=bfloat16"]) == 0
+    shown = capsys.readouterr().out
+    assert "12 runs" in shown and "x 1,000 updates" in shown
+    for wrong, message in {
+        "seed=3": "seed: unknown key; known: datasets",
+        "precision=half": "precision: expected one of float32",
+        "updates": "expected KEY=VALUE, e.g. updates=250_000, found 'updates'",
+        "updates=many": "updates: expected int, found 'many'",
+    }.items():
+        assert main([*arguments, "--set", wrong]) != 0
+        assert message in capsys.readouterr().err
+
+
 def test_a_deadline_pauses_a_training(tmp_path: Path) -> None:
     dataset = uw.Dataset.from_arrays(
         observations=np.zeros((20, 2), np.float32),

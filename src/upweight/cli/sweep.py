@@ -2,10 +2,12 @@
 
 import argparse
 import math
+import tomllib
 from pathlib import Path
+from typing import Any
 
 from upweight.cli.terminal import print_json
-from upweight.errors import MissingExtraError
+from upweight.errors import DatasetError, MissingExtraError
 
 NAME = "sweep"
 HELP = "train and evaluate every run of an experiment file, and store the results"
@@ -13,6 +15,7 @@ EXAMPLES = """\
 examples:
   upweight sweep paper/mixed --scale smoke -o results/
   upweight sweep paper/mixed --only "hopper-*" --algorithm bc --algorithm td3_bc -o results/
+  upweight sweep paper/mixed --set updates=250_000 --set precision=bfloat16 -o results/
   upweight sweep my_study.toml -o results/ --plan           # how much work it is; nothing is trained
   upweight sweep my_study.toml -o results/ --max-minutes 30 # a slice; the same command goes on
 
@@ -32,11 +35,29 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--algorithm", action="append", metavar="NAME", help="algorithms to keep; may be given several times"
     )
+    parser.add_argument(
+        "--set",
+        action="append",
+        default=[],
+        metavar="KEY=VALUE",
+        help="another value for a key of the file, e.g. seeds=10",
+    )
     parser.add_argument("--max-minutes", type=float, default=math.inf, help="stop after this; start again to go on")
     parser.add_argument("--max-agents", type=int, help="train at most this many together (default: as many as fit)")
     parser.add_argument("--workers", type=int, help="processes that simulate (default: one per core)")
     parser.add_argument("--plan", action="store_true", help="say what would be done, and stop")
     parser.add_argument("--json", action="store_true", help="print JSON instead of text")
+
+
+def _setting(text: str) -> tuple[str, Any]:
+    """KEY=VALUE as in the file; quotes around a word may be left out."""
+    key, sign, value = text.partition("=")
+    if not sign or not key.strip():
+        raise DatasetError(f"--set: expected KEY=VALUE, e.g. updates=250_000, found {text!r}")
+    try:
+        return key.strip(), tomllib.loads(f"value = {value}")["value"]
+    except tomllib.TOMLDecodeError:
+        return key.strip(), value.strip()
 
 
 def run(arguments: argparse.Namespace) -> None:
@@ -51,6 +72,7 @@ def run(arguments: argparse.Namespace) -> None:
         scale=arguments.scale,
         only=arguments.only,
         algorithms=arguments.algorithm,
+        changes=dict(_setting(text) for text in arguments.set),
     )
     plan = plan_sweep(experiment, arguments.output, max_agents=arguments.max_agents)
     if not arguments.json:

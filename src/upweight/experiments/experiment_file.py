@@ -52,6 +52,7 @@ _KEYS = {  # what may stand in a grid (or at the top), and its type
     "dataset_seed": int,
 }
 Place = int | str | None  # where a key stands: in a grid by number, in a scale by name, or at the top
+_CHANGES = "changes"  # not in the file at all
 _DEFAULTS = {"seeds": 1, "episodes": 20, "precision": "float32", "dataset_seed": 0, "weightings": ["uniform"]}
 
 
@@ -127,7 +128,7 @@ class _Reader:
                     f"{self.path}: no [scale.{self.scale}]; it has {', '.join(scales) or 'no scales'}"
                 )
             chosen = self._checked(scales[self.scale], self.scale)
-        chosen |= self._checked(self.changes, None)
+        chosen |= self._checked(self.changes, _CHANGES)
         runs: dict[str, RunSpec] = {}
         for place, grid in enumerate(grids):
             settings = {**_DEFAULTS, **top, **self._checked(grid, place), **chosen}
@@ -237,6 +238,8 @@ class _Reader:
 
     def _fail(self, key: str, message: str, place: Place = None) -> NoReturn:
         """Name the line: the key's in its own grid or scale, else its first."""
+        if place == _CHANGES:
+            raise ExperimentError(f"{key}: {message}")
         lines = self.text.splitlines()
         head = re.compile(r"\s*\[\[grid\]\]" if isinstance(place, int) else rf"\s*\[scale\.{re.escape(place or '')}\]")
         heads = [number for number, line in enumerate(lines) if place is not None and head.match(line)]
