@@ -20,6 +20,7 @@ ALLOWED = {
     "samplers": {"data"},
     "io": {"data"},
     "policies": {"data"},
+    "adapters": {"data", "weightings", "samplers", "io"},
     "engine": {"data", "weightings", "samplers", "policies"},
     "rollout": {"data", "policies"},
     "behaviours": {"data", "io", "policies", "engine", "rollout"},
@@ -43,8 +44,16 @@ ALLOWED = {
 }
 NUMPY_ONLY = {"errors", "data", "paper", "weightings", "samplers"}
 LIBRARIES = {"h5py", "pyarrow", "minari", "gymnasium", "PIL", "matplotlib", "pandas", "torch", "onnx", "mujoco", "loky"}
-# Modules whose classes need a library as their base; nobody imports them, Gymnasium loads them by name.
-LOADED_BY_NAME = {"upweight.rollout.action_noise": {"gymnasium"}}
+LIBRARIES |= {"d3rlpy", "torchrl", "tensordict", "ray"}
+# Modules whose classes need a library as their base; nobody here imports them: a user or Gymnasium does.
+LOADED_BY_NAME = {
+    "upweight.rollout.action_noise": {"gymnasium"},
+    "upweight.adapters.d3rlpy": {"d3rlpy"},
+    "upweight.adapters.torchrl": {"torch", "torchrl"},
+    "upweight.adapters.pytorch": {"torch"},
+    "upweight.adapters.minari": {"minari"},
+    "upweight.adapters.rllib": {"ray"},
+}
 ENGINE_LIBRARIES = {"jax", "optax"}  # at the top of what trains: the engine, experiments, behaviour policies
 TRAINING = {"upweight.behaviours.soft_actor_critic", "upweight.behaviours.training"}  # nobody imports these
 MODULES = sorted(SOURCE.rglob("*.py"))

@@ -31,6 +31,7 @@ _HOMES = {
     "upweight.engine.tracking": ["tensorboard_callback", "wandb_callback"],
     "upweight.engine.train": ["RunResult", "plan_training", "train"],
     "upweight.errors": [
+        "AdapterError",
         "DataLossWarning",
         "DatasetError",
         "MissingExtraError",
@@ -65,6 +66,7 @@ _HOMES = {
 _HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
 
 __all__ = [
+    "AdapterError",
     "AdvantageWeighting",
     "DataLossWarning",
     "Dataset",
@@ -159,6 +161,7 @@ if TYPE_CHECKING:  # for editors and type checkers; the run-time import is __get
     from upweight.engine.tracking import tensorboard_callback, wandb_callback
     from upweight.engine.train import RunResult, plan_training, train
     from upweight.errors import (
+        AdapterError,
         DataLossWarning,
         DatasetError,
         MissingExtraError,

@@ -26,6 +26,10 @@ class RolloutError(UpweightError, ValueError):
     """An environment cannot be built, a policy does not fit it, or the processes that play it died."""
 
 
+class AdapterError(UpweightError, ValueError):
+    """Another library, or what was given to its adapter, is not what the adapter needs."""
+
+
 class UpweightWarning(UserWarning):
     """Something a user should know although the work goes on."""
 

@@ -1,0 +1,54 @@
+"""The draws that all adapters share, and the check that their library is there."""
+
+from importlib.metadata import version
+
+import numpy as np
+import pytest
+
+import upweight as uw
+from support.adapters import Adapted, check_adapter, numbered_dataset
+from upweight.adapters.draws import Draws, episode_weights
+from upweight.adapters.host import check_host
+
+
+def test_draws() -> None:
+    def make(dataset: uw.Dataset, weights: np.ndarray, seed: int) -> Adapted:
+        draws = Draws.of(dataset, weights, seed)
+        return Adapted(draws.rows, draws.state_dict, draws.load_state_dict)
+
+    check_adapter(make, numbered_dataset())
+
+
+def test_a_state_is_not_changed_by_later_draws() -> None:
+    draws = Draws.of(numbered_dataset(), "rw", 0)
+    state = draws.state_dict()
+    first = draws.rows(10)
+    for _ in range(2):
+        draws.load_state_dict(state)
+        np.testing.assert_array_equal(draws.rows(10), first)
+
+
+def test_a_state_of_other_episodes() -> None:
+    state = Draws.of(numbered_dataset(episodes=5), "uniform", 0).state_dict()
+    with pytest.raises(uw.AdapterError, match="these 20 episodes .* found 5 episodes"):
+        Draws.of(numbered_dataset(), "uniform", 0).load_state_dict(state)
+
+
+def test_weightings_by_any_name() -> None:
+    dataset = numbered_dataset()
+    expected = uw.ReturnWeighting()(dataset)
+    for given in ("rw", uw.ReturnWeighting(), expected, lambda ds: uw.ReturnWeighting()(ds)):
+        np.testing.assert_allclose(episode_weights(dataset, given), expected)
+    with pytest.raises(uw.WeightingError, match="did you mean 'rw'"):
+        episode_weights(dataset, "rww")
+    with pytest.raises(uw.WeightingError, match="20"):
+        episode_weights(dataset, np.ones(3))
+
+
+def test_hosts() -> None:
+    check_host("numpy", extra="torch", oldest="2.0", below="3")
+    with pytest.raises(uw.MissingExtraError, match=r"the nowhere adapter needs .*upweight\[torch\]"):
+        check_host("nowhere", extra="torch", oldest="1", below="2")
+    found = version("numpy")
+    with pytest.raises(uw.AdapterError, match=rf"expects numpy >= 1.0 and < 1.5, found {found}"):
+        check_host("numpy", extra="torch", oldest="1.0", below="1.5")
