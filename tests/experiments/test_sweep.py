@@ -17,6 +17,8 @@ from support.results import make_study
 from upweight.cli.main import main
 from upweight.engine.train import TrainingPaused
 from upweight.errors import DatasetError
+from upweight.experiments.background import Background
+from upweight.experiments.executor import LocalExecutor
 from upweight.experiments.experiment_file import Experiment, read_experiment
 from upweight.experiments.packing import pack
 from upweight.experiments.store import Store, open_store
@@ -97,12 +99,42 @@ def test_slices_add_up(study: Experiment, tmp_path: Path) -> None:
         paused += 1
         assert result.paused and paused < 200
     assert whole.finished == result.finished == 8 and paused > 2
+    assert all(record["train_seconds"] > 0 for record in Store(tmp_path / "sliced").runs())
     theirs, ours = contents(tmp_path / "whole"), contents(tmp_path / "sliced")
     assert (
         theirs.keys() == ours.keys()
     )  # other packing: float32 may round differently, so the episodes may differ a little
     for run_id in ours:
         np.testing.assert_allclose(ours[run_id], theirs[run_id], atol=30)
+
+
+@pytest.mark.slow
+def test_evaluating_beside_the_next_training_changes_nothing(study: Experiment, tmp_path: Path) -> None:
+    """Also if the training beside it runs out of time."""
+    executor = LocalExecutor(overlap=True)
+    whole = sweep(study, tmp_path / "whole", max_agents=3)
+    assert sweep(study, tmp_path / "beside", max_agents=3, executor=executor).finished == whole.finished == 8
+    assert contents(tmp_path / "beside") == contents(tmp_path / "whole")
+    assert list((tmp_path / "beside" / "work").iterdir()) == []
+    populations = pack(study.runs, max_agents=4)
+    store = Store(tmp_path / "cut", create=True)
+    deadline = time.monotonic() + 3600
+    steps = executor.execute([populations[0], populations[0], populations[1]], store, deadline=deadline)
+    assert next(steps) is populations[0]  # the second time nothing is left to do
+    steps.close()
+    assert {run.run_id for run in populations[0].runs} == contents(tmp_path / "cut").keys()
+
+
+def test_work_in_the_background() -> None:
+    background, done = Background(), []
+    background.start(lambda: done.append(1))
+    background.start(lambda: done.append(2))  # after the first
+    background.wait()
+    assert done == [1, 2]
+    background.start(lambda: done.index(3))
+    with pytest.raises(ValueError, match="3 is not in list"):
+        background.wait()
+    background.wait()  # once
 
 
 @pytest.mark.slow

@@ -1,8 +1,10 @@
 """Who does the work: populations in, records out. The local one trains on this machine's device, one after the other."""
 
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass
+from functools import partial
 from importlib.metadata import version
 from typing import Any, Protocol
 
@@ -17,6 +19,7 @@ from upweight.data.reference_scores import find_reference_scores, normalize_retu
 from upweight.data.statistics import positive_sided_variance
 from upweight.engine.run import Run
 from upweight.engine.train import RunResult, train
+from upweight.experiments.background import Background
 from upweight.experiments.packing import Population, config_of
 from upweight.experiments.run_spec import DataSpec, RunSpec
 from upweight.experiments.store import Record, Store
@@ -35,23 +38,51 @@ class Executor(Protocol):
 
 @dataclass(frozen=True)
 class LocalExecutor:
-    """This machine: its JAX device trains, its cores simulate."""
+    """This machine: its JAX device trains, its cores simulate.
+
+    With ``overlap`` a population is evaluated while the next one trains; by default where the device is not the CPU itself.
+    """
 
     workers: int | None = None
     keep_policies: bool = True
+    overlap: bool | None = None
 
     def execute(self, populations: Sequence[Population], store: Store, *, deadline: float) -> Iterator[Population]:
         """``deadline`` is a value of ``time.monotonic()``; a training that meets it is kept and gone on with next time."""
+        overlap = jax.default_backend() != "cpu" if self.overlap is None else self.overlap
+        overlap = (
+            overlap and self.workers != 1
+        )  # one worker is this process, whose linear algebra is one for all threads
         pools: dict[Any, tuple[Dataset, dict[str, NDArray[np.int64] | None]]] = {}
-        for population in populations:
-            with store.lock(population.population_id) as mine:
-                if mine and any(run.run_id not in store for run in population.runs):  # nobody else did it meanwhile
-                    key = _pool_key(population)
-                    if key not in pools:
-                        pools = {key: self._load(populations, key)}  # one at a time: they can be large
-                    self._describe_datasets(population, pools[key], store)
-                    self._do(population, *pools[key], store, deadline)
-            yield population
+        background = Background()
+        evaluating: Population | None = None  # in the background
+        try:
+            for place, population in enumerate(populations, 1):
+                with ExitStack() as lock:
+                    finish = None
+                    mine = lock.enter_context(store.lock(population.population_id))
+                    if mine and any(run.run_id not in store for run in population.runs):  # nobody else did it meanwhile
+                        key = _pool_key(population)
+                        if key not in pools:
+                            pools = {key: self._load(populations, key)}  # one at a time: they can be large
+                        self._describe_datasets(population, pools[key], store)
+                        finish = self._train(population, *pools[key], store, deadline)
+                    if evaluating is not None:
+                        background.wait()
+                        yield evaluating
+                        evaluating = None
+                    if finish is not None and overlap and place < len(populations):
+                        background.start(partial(_do_and_unlock, finish, lock.pop_all()))
+                        evaluating = population
+                        continue
+                    if finish is not None:
+                        finish()
+                yield population
+        except KeyboardInterrupt:  # who asks to stop is not kept waiting: the training is on disk
+            raise
+        except BaseException:
+            background.wait()
+            raise
 
     def _load(self, populations: Sequence[Population], key: Any) -> Any:
         """The data of all populations with this key, and which episodes each dataset is."""
@@ -67,14 +98,15 @@ class LocalExecutor:
         )
         return pool.dataset, dict(pool.episodes)
 
-    def _do(
+    def _train(
         self,
         population: Population,
         dataset: Dataset,
         episodes: dict[str, NDArray[np.int64] | None],
         store: Store,
         deadline: float,
-    ) -> None:
+    ) -> Callable[[], None]:
+        """Train, and give back what is left to do: evaluate and store."""
         runs = [
             Run(config_of(run), weighting_from_dict(run.weighting), run.seed, episodes=episodes[run.data.name])
             for run in population.runs
@@ -82,21 +114,27 @@ class LocalExecutor:
         folder = store.begin_population(population.population_id, [run.to_dict() for run in population.runs])
         first = population.runs[0]
         began = time.perf_counter()
-        results = train(
-            dataset,
-            runs,
-            num_updates=first.updates,
-            precision=first.precision,
-            output=folder,
-            resume=True,
-            deadline=deadline,
-        )
-        trained = time.perf_counter() - began
+        try:
+            results = train(
+                dataset,
+                runs,
+                num_updates=first.updates,
+                precision=first.precision,
+                output=folder,
+                resume=True,
+                deadline=deadline,
+            )
+        finally:
+            trained = store.add_time(population.population_id, time.perf_counter() - began)
+        return partial(self._finish, population, results, store, trained)
+
+    def _finish(self, population: Population, results: Sequence[RunResult], store: Store, trained: float) -> None:
+        began = time.perf_counter()
         evaluations = self._evaluate(population, results)
         about = {
             "train_seconds": round(trained, 2),
-            "evaluate_seconds": round(time.perf_counter() - began - trained, 2),
-            "agents": len(runs),
+            "evaluate_seconds": round(time.perf_counter() - began, 2),
+            "agents": len(results),
             "device": jax.devices()[0].device_kind,
             "versions": {name: version(name) for name in _PACKAGES},
         }
@@ -153,6 +191,11 @@ def _record(run: RunSpec, result: RunResult, evaluation: Evaluation, about: Reco
         "lengths": evaluation.lengths.tolist(),
     }
     return {"spec": run.to_dict(), **outcome, **returns, **about}
+
+
+def _do_and_unlock(work: Callable[[], None], lock: ExitStack) -> None:
+    with lock:
+        work()
 
 
 def _pool_key(population: Population) -> Any:

@@ -15,7 +15,7 @@ import json
 import shutil
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -24,7 +24,7 @@ from upweight.errors import DatasetError
 from upweight.experiments.run_spec import DataSpec
 
 FORMAT_VERSION = 1
-_POPULATION = "population.json"
+_POPULATION, _TIME = "population.json", "time.json"
 Record = dict[str, Any]
 
 
@@ -124,6 +124,14 @@ class Store(StoreReader):
         if not (folder / _POPULATION).exists():
             self._write(folder / _POPULATION, {"runs": list(specs)})
         return folder
+
+    def add_time(self, population_id: str, seconds: float) -> float:
+        """Seconds spent on training a population, with those of earlier slices."""
+        path = self.work_folder(population_id) / _TIME
+        with suppress(OSError, ValueError, KeyError):  # the first slice, or one whose note was cut short
+            seconds += json.loads(path.read_text())["seconds"]
+        self._write(path, {"seconds": seconds})
+        return seconds
 
     def end_population(self, population_id: str) -> None:
         shutil.rmtree(self.work_folder(population_id), ignore_errors=True)

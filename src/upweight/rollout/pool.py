@@ -7,6 +7,7 @@ thread. The pool is kept for the next call; its processes end after a while with
 import atexit
 import importlib
 import os
+import threading
 from collections import deque
 from collections.abc import Callable, Generator, Iterable, Sized
 from concurrent.futures import BrokenExecutor, Future
@@ -30,6 +31,7 @@ _ONE_THREAD = {
     "VECLIB_MAXIMUM_THREADS": "1",
 }
 _pools: dict[int, Any] = {}  # by number of workers
+_making = threading.Lock()  # one thread may evaluate while another collects
 
 
 def usable_cores() -> int:
@@ -142,10 +144,11 @@ def _try_again(function: Callable[[Task], Result], handed: deque[_Handed[Task]],
 
 
 def _pool(count: int) -> Any:
-    if count not in _pools:
-        loky = _package("loky")
-        _pools[count] = loky.ProcessPoolExecutor(max_workers=count, timeout=_IDLE_SECONDS, env=_ONE_THREAD)
-    return _pools[count]
+    with _making:
+        if count not in _pools:
+            loky = _package("loky")
+            _pools[count] = loky.ProcessPoolExecutor(max_workers=count, timeout=_IDLE_SECONDS, env=_ONE_THREAD)
+        return _pools[count]
 
 
 def _discard(pool: Any, count: int) -> None:

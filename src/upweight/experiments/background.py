@@ -1,0 +1,34 @@
+"""One piece of work beside the caller's own: simulators play while the device trains."""
+
+import threading
+from collections.abc import Callable
+
+
+class Background:
+    """At most one piece of work at a time, in a thread that does not keep the program alive."""
+
+    def __init__(self) -> None:
+        self._thread: threading.Thread | None = None
+        self._error: BaseException | None = None
+
+    def start(self, work: Callable[[], None]) -> None:
+        """Begin ``work``, after what is under way has ended."""
+        self.wait()
+
+        def do() -> None:
+            try:
+                work()
+            except BaseException as error:  # of any kind: it is raised again where somebody waits
+                self._error = error
+
+        self._thread = threading.Thread(target=do, daemon=True)
+        self._thread.start()
+
+    def wait(self) -> None:
+        """Until the work is done; what it raised is raised here."""
+        if self._thread is not None:
+            self._thread.join()
+            self._thread = None
+        error, self._error = self._error, None
+        if error is not None:
+            raise error
