@@ -60,7 +60,7 @@ def write_report(
         for place, picture in enumerate(figure.pictures.values(), start=1):
             files[f"{figure.name}-{place}.svg"] = picture + "\n"
     text = render_page(results, tables, datasets, figures, intervals, created or datetime.now(UTC))
-    folder.mkdir(exist_ok=True)
+    folder.mkdir(parents=True, exist_ok=True)
     for name, content in files.items():
         with atomic_target(folder / name) as target:
             target.write_text(content, encoding="utf-8")
