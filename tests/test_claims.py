@@ -1,5 +1,6 @@
 """Numbers in README and docs are those of the stored results."""
 
+import importlib.util
 import json
 import re
 from pathlib import Path
@@ -69,6 +70,21 @@ def test_collecting(file: str, workers: int) -> None:
     assert [(row["dataset"], row["workers"]) for row in rows] == [(f"{task}-expert", workers) for task in MUJOCO_TASKS]
     head = f"[{workers} cores](../benchmarks/results/{file}.json)"
     assert table_row("docs/datasets.md", head) == [f"{row['seconds']:.0f}" for row in rows]
+
+
+def test_the_hopper_suite() -> None:
+    """The tables of README and the results page are what the stored runs give."""
+    spec = importlib.util.spec_from_file_location("results_page", ROOT / "benchmarks" / "results_page.py")
+    assert spec is not None and spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.syspath_prepend(str(ROOT / "benchmarks"))
+        spec.loader.exec_module(module)
+    pages = {name: (ROOT / name).read_text() for name in ("README.md", "docs/results.md")}
+    sections = module.sections()
+    assert sections["short"] in pages["README.md"]
+    for name in ("scores BC", "scores TD3+BC", "precision"):
+        assert sections[name] in pages["docs/results.md"]
 
 
 def test_the_demo() -> None:

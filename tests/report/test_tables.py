@@ -16,6 +16,7 @@ from upweight.report.table_formats import (
     scores_csv,
     scores_html,
     scores_latex,
+    scores_markdown,
 )
 from upweight.report.tables import Cell, ScoreTable, dataset_table, score_tables, score_text
 
@@ -109,6 +110,14 @@ def test_latex_has_as_many_cells_as_columns(table: ScoreTable) -> None:
     assert r"\textbf{0.90}" in text
     assert text.count("$^{*}$") == 1
     assert all(word in text for word in (r"\toprule", r"\midrule", r"\bottomrule", r"\addlinespace"))
+
+
+def test_markdown(table: ScoreTable) -> None:
+    head, rule, *rows = scores_markdown(table).splitlines()
+    assert head == "| dataset | Uniform | Half | RW |" and rule == "| --- | --- | --- | --- |"
+    assert len(rows) == len(table.rows) and all(row.count("|") == 5 for row in rows)
+    (row,) = [row for row in rows if "hopper-expert-random-5" in row]
+    assert row.endswith(r"| **0.90** ± 0.07 \* (0.87) |")
 
 
 def test_latex_escapes() -> None:

@@ -14,7 +14,7 @@ examples:
   upweight report results/ -o early.html --updates 100000   # runs of another length
 
 the page needs nothing else: send it, print it, open it without a network; beside report.html, the folder report/ holds
-each table as CSV (one line per dataset and sampler) and LaTeX (booktabs), and each figure as SVG
+each table as CSV (one line per dataset and sampler), LaTeX (booktabs) and Markdown, and each figure as SVG
 bold: the best sampler of a dataset; *: better than Uniform (95% interval of the probability of improvement above 0.5)
 diverged runs count as 0; the page lists every run of the store"""
 

@@ -20,6 +20,7 @@ from upweight.report.table_formats import (
     scores_csv,
     scores_html,
     scores_latex,
+    scores_markdown,
 )
 from upweight.report.tables import DatasetRow, ScoreTable, dataset_table, score_tables, score_text
 
@@ -55,6 +56,7 @@ def write_report(
     )
     files = {f"{table.name}.csv": scores_csv(table) for table in tables}
     files |= {f"{table.name}.tex": scores_latex(table) for table in tables}
+    files |= {f"{table.name}.md": scores_markdown(table) for table in tables}
     files |= {"datasets.csv": datasets_csv(datasets), "datasets.tex": datasets_latex(datasets)} if datasets else {}
     for figure in figures:
         for place, picture in enumerate(figure.pictures.values(), start=1):

@@ -1,4 +1,4 @@
-"""Tables as CSV (tidy: one line per dataset and sampler), LaTeX (booktabs) and HTML."""
+"""Tables as CSV (tidy: one line per dataset and sampler), LaTeX (booktabs), Markdown and HTML."""
 
 import csv
 import html
@@ -68,6 +68,22 @@ def scores_latex(table: ScoreTable) -> str:
                 parts += [_latex_cell(cell), _paper(cell)][:width]
             lines.append(" & ".join(parts) + r" \\")
     return _tabular("l" + "r" * sum(widths), lines, "needs \\usepackage{booktabs}; bold: best; *: better than Uniform")
+
+
+def scores_markdown(table: ScoreTable) -> str:
+    """A table as GitHub shows it; the paper's number in brackets."""
+    lines = [("dataset", *table.samplers), ("---",) * (len(table.samplers) + 1)]
+    lines += [(dataset.name, *map(markdown_cell, cells)) for dataset, cells in table.rows]
+    return "".join(f"| {' | '.join(line)} |\n" for line in lines)
+
+
+def markdown_cell(cell: Cell | None) -> str:
+    """**0.91** ± 0.05 \\* (0.88): bold, spread, star and the paper's number where there are any."""
+    if cell is None:
+        return ""
+    mean = f"**{cell.text}**" if cell.best else cell.text
+    paper = f"({_paper(cell)})" if cell.paper is not None else ""
+    return " ".join(filter(None, [mean, f"± {cell.spread}" if cell.spread else "", r"\*" if cell.star else "", paper]))
 
 
 def scores_html(table: ScoreTable) -> str:

@@ -1,0 +1,108 @@
+"""Write the tables and figures of docs/results.md and README anew from the stored results of the Hopper suite.
+
+    python benchmarks/results_page.py
+
+The results are those of
+
+    upweight sweep paper/mixed --only "hopper-*" --algorithm bc --algorithm td3_bc --set updates=250_000 -o float32
+    upweight sweep paper/mixed --only "hopper-*" --algorithm bc --algorithm td3_bc --set updates=250_000 \
+        --set precision=bfloat16 -o bfloat16
+
+each packed into one file with ``uw.Store(folder).pack(file)``.
+"""
+
+import re
+import shutil
+import tempfile
+from pathlib import Path
+
+from measure import RESULTS
+from upweight.experiments.store import open_store
+from upweight.report.collect import Results, collect
+from upweight.report.comparison import Intervals
+from upweight.report.page import write_report
+from upweight.report.table_formats import scores_markdown
+from upweight.report.tables import Cell, score_tables
+
+ROOT = Path(__file__).parents[1]
+STORES = {name: RESULTS / f"hopper_mixed_{name}.jsonl" for name in ("float32", "bfloat16")}
+METHODS, SHORT = ("BC", "TD3+BC"), ("Uniform", "RW", "AW")
+FIGURES = {
+    "sigma-1": "bc",
+    "sigma-2": "td3_bc",
+    "improvement-1": "improvement_bc",
+    "improvement-2": "improvement_td3_bc",
+}
+
+
+def sections() -> dict[str, str]:
+    """Marker -> the Markdown that stands there."""
+    results = collect([open_store(path) for path in STORES.values()])
+    tables = {table.method: table for table in score_tables(results, Intervals())}
+    found = {f"scores {method}": scores_markdown(tables[method]) for method in tables}
+    rows = [("dataset", *(f"{method} {sampler}" for method in METHODS for sampler in SHORT)), ("---",) * 7]
+    for place, (dataset, _) in enumerate(tables["BC"].rows):
+        if dataset.sigma is not None:
+            cells = [tables[m].rows[place][1][tables[m].samplers.index(sampler)] for m in METHODS for sampler in SHORT]
+            rows.append((dataset.name.removeprefix("hopper-"), *map(short_cell, cells)))
+    found["short"] = markdown(rows)
+    found["precision"] = markdown(precision_rows(results))
+    return found
+
+
+def short_cell(cell: Cell | None) -> str:
+    assert cell is not None and cell.paper is not None
+    return f"{cell.text}{'*' if cell.star else ''} ({cell.paper:.2f})".replace("*", r"\*")
+
+
+def precision_rows(results: Results) -> list[tuple[str, ...]]:
+    """IQM in both precisions and their difference, by sampler over all datasets that have it, and over all together."""
+    rows = [("", "float32", "bfloat16", "difference, 95% interval"), ("---",) * 4]
+    for method in METHODS:
+        both: dict[str, dict[str, list[float]]] = {}
+        for sampler in results.samplers(method):
+            for name in (method, f"{method}, bfloat16"):
+                scores = results.scores(name, sampler.name, results.datasets_of(method))
+                both.setdefault(f"{method}, {sampler.name}", {})[name] = scores
+        for label, pair in both.items():
+            rows.append((label, *_difference(*pair.values())))
+        together = [
+            {f"{label} {dataset}": values for label, pair in both.items() for dataset, values in pair[name].items()}
+            for name in (method, f"{method}, bfloat16")
+        ]
+        rows.append((f"**{method}, all**", *_difference(*together)))
+    return rows
+
+
+def _difference(plain: dict[str, list[float]], rounded: dict[str, list[float]]) -> tuple[str, str, str]:
+    intervals = Intervals()
+    gain = intervals.gain(rounded, plain)
+    levels = [f"{intervals.level(scores).point:.3f}" for scores in (plain, rounded)]
+    return (*levels, f"{gain.point:+.3f} [{gain.low:+.3f}, {gain.high:+.3f}]")
+
+
+def markdown(rows: list[tuple[str, ...]]) -> str:
+    return "".join(f"| {' | '.join(row)} |\n" for row in rows)
+
+
+def rewrite(page: Path, found: dict[str, str]) -> None:
+    """Replace what stands after each ``<!-- NAME -->`` up to the next empty line."""
+    text = page.read_text()
+    for name, table in found.items():
+        text = re.sub(
+            rf"(<!-- {re.escape(name)} -->\n).*?(?=\n\n|\Z)", lambda m, t=table: m[1] + t.rstrip(), text, flags=re.S
+        )
+    page.write_text(text)
+
+
+def main() -> None:
+    for page in ("docs/results.md", "README.md"):
+        rewrite(ROOT / page, sections())
+    with tempfile.TemporaryDirectory() as folder:
+        drawn = write_report(STORES["float32"], Path(folder) / "report.html")
+        for figure, name in FIGURES.items():
+            shutil.copy(drawn / f"{figure}.svg", ROOT / "docs" / "images" / f"hopper_{name}.svg")
+
+
+if __name__ == "__main__":
+    main()
