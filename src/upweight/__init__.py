@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 __version__ = "0.1.0"
 
 _HOMES = {
+    "upweight.adapters.batches": ["Batches", "batches"],
     "upweight.behaviours.datasets": ["load", "make_dataset"],
     "upweight.behaviours.recipes": ["recipe_names"],
     "upweight.data.baseline": ["LinearBaseline"],
@@ -68,6 +69,7 @@ _HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
 __all__ = [
     "AdapterError",
     "AdvantageWeighting",
+    "Batches",
     "DataLossWarning",
     "Dataset",
     "DatasetError",
@@ -95,6 +97,7 @@ __all__ = [
     "Weighting",
     "WeightingError",
     "algorithm_config",
+    "batches",
     "concat",
     "effective_episodes",
     "effective_steps",

@@ -37,11 +37,12 @@ class Draws:
         return self.sampler.sample(self._rng, count)
 
     def state_dict(self) -> dict[str, Any]:
-        """The sampler's arrays and the state of the generator (whole numbers and names)."""
-        return {
-            "sampler": self.sampler.state_dict(),
-            "generator": copy.deepcopy(dict(self._rng.bit_generator.state)),
-        }
+        """The sampler's arrays and the state of the generator."""
+        return {"sampler": self.sampler.state_dict(), "generator": self.position()}
+
+    def position(self) -> dict[str, Any]:
+        """The state of the generator alone: whole numbers and names."""
+        return copy.deepcopy(dict(self._rng.bit_generator.state))
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Go on from where :meth:`state_dict` was called, on the same episodes."""

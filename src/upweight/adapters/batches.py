@@ -1,0 +1,98 @@
+"""Any training loop: batches of transitions as NumPy, PyTorch or JAX arrays, made ahead of their use."""
+
+import importlib
+from collections import deque
+from collections.abc import Callable, Iterator, Mapping
+from concurrent.futures import Future, ThreadPoolExecutor
+from typing import Any
+
+from upweight.adapters.draws import Draws, GivenWeighting
+from upweight.data.dataset import Dataset, Transitions
+from upweight.errors import AdapterError, MissingExtraError
+
+_LIBRARIES = {"numpy": "", "torch": "torch", "jax": "train"}  # and the extra that brings it
+_Made = tuple[Transitions, dict[str, Any]]  # a batch, and where the generator stood after it
+
+
+class Batches(Iterator[Transitions]):
+    """Batches without end; ``next(batches)`` is a :class:`Transitions` of arrays. Made by :func:`batches`."""
+
+    def __init__(self, draws: Draws, make: Callable[[Any], Transitions], batch_size: int, prefetch: int) -> None:
+        self._draws, self._make, self._batch_size, self._prefetch = draws, make, batch_size, prefetch
+        self._position = draws.position()  # after the last batch that was handed out
+        self._thread = ThreadPoolExecutor(1, "upweight-batches") if prefetch else None
+        self._coming: deque[Future[_Made]] = deque()
+
+    def __iter__(self) -> "Batches":
+        return self
+
+    def __next__(self) -> Transitions:
+        if self._thread is None:
+            batch, self._position = self._next()
+            return batch
+        while len(self._coming) <= self._prefetch:
+            self._coming.append(self._thread.submit(self._next))
+        batch, self._position = self._coming.popleft().result()
+        return batch
+
+    def state_dict(self) -> dict[str, Any]:
+        """Weights and the place in the stream, after the last batch handed out, whatever has been made ahead."""
+        return {**self._draws.state_dict(), "generator": dict(self._position)}
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        """Go on from where :meth:`state_dict` was called."""
+        while self._coming:
+            self._coming.popleft().result()
+        self._draws.load_state_dict(state)
+        self._position = self._draws.position()
+
+    def _next(self) -> _Made:
+        batch = self._make(self._draws.rows(self._batch_size))
+        return batch, self._draws.position()
+
+
+def batches(
+    dataset: Dataset,
+    weighting: GivenWeighting,
+    batch_size: int = 256,
+    *,
+    seed: int = 0,
+    arrays: str = "numpy",
+    device: Any = None,
+    prefetch: int = 2,
+) -> Batches:
+    r"""Batches of transitions, step t of episode i having probability :math:`w_i / \sum_j w_j T_j`.
+
+    ``arrays`` is "numpy", "torch" or "jax"; ``device`` is where PyTorch or JAX should put them. ``prefetch`` batches are made
+    ahead by a thread (0: none). The same seed gives the same batches, whatever the other options.
+    """
+    for name, value, least in (("batch_size", batch_size, 1), ("prefetch", prefetch, 0)):
+        if isinstance(value, bool) or not isinstance(value, int) or value < least:
+            raise AdapterError(f"{name}: expected a whole number of at least {least}, found {value!r}")
+    convert = _converter(arrays, device)
+    draws = Draws.of(dataset, weighting, seed)
+
+    def make(rows: Any) -> Transitions:
+        return Transitions(*map(convert, dataset.transitions(rows)))
+
+    return Batches(draws, make, batch_size, prefetch)
+
+
+def _converter(arrays: str, device: Any) -> Callable[[Any], Any]:
+    """From a NumPy array to one of the library that was asked for, on its device."""
+    if arrays not in _LIBRARIES:
+        raise AdapterError(f"arrays: expected one of {', '.join(_LIBRARIES)}, found {arrays!r}")
+    if arrays == "numpy":
+        if device is not None:
+            raise AdapterError(f'device: NumPy arrays have none, found {device!r}; ask for arrays="torch" or "jax"')
+        return lambda array: array
+    try:
+        library: Any = importlib.import_module(arrays)
+    except ImportError:
+        raise MissingExtraError(f"batches of {arrays} arrays", arrays, _LIBRARIES[arrays]) from None
+    if arrays == "jax":
+        return lambda array: library.device_put(array, device)
+    target = library.device("cpu" if device is None else device)
+    if target.type == "cpu":
+        return library.from_numpy
+    return lambda array: library.from_numpy(array).pin_memory().to(target, non_blocking=True)

@@ -1,0 +1,60 @@
+"""Batches for any loop."""
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+import upweight as uw
+from support.adapters import Adapted, check_adapter, numbered_dataset, steps_of
+
+
+@pytest.mark.parametrize("prefetch", [0, 2])
+@pytest.mark.parametrize("arrays", ["numpy", "torch", "jax"])
+def test_contract(arrays: str, prefetch: int) -> None:
+    def make(dataset: uw.Dataset, weights: np.ndarray, seed: int) -> Adapted:
+        batches = uw.batches(dataset, weights, 128, seed=seed, arrays=arrays, prefetch=prefetch)
+
+        def draw(count: int) -> np.ndarray:
+            return np.concatenate([steps_of(next(batches).observations) for _ in range(count // 128)])
+
+        return Adapted(draw, batches.state_dict, batches.load_state_dict)
+
+    check_adapter(make, numbered_dataset(), draws=20_000)
+
+
+@pytest.mark.parametrize("discrete", [False, True])
+def test_batches_are_the_datasets_transitions(discrete: bool) -> None:
+    dataset = numbered_dataset(discrete=discrete)
+    made = {arrays: next(uw.batches(dataset, "rw", 32, arrays=arrays)) for arrays in ("numpy", "torch", "jax")}
+    expected = dataset.transitions(steps_of(made["numpy"].observations))
+    for arrays, batch in made.items():
+        assert type(batch.rewards).__module__.split(".")[0] in {arrays, "jaxlib"}
+        for name, values in expected._asdict().items():
+            found = np.asarray(getattr(batch, name))
+            np.testing.assert_array_equal(found, values)
+            assert arrays == "jax" or found.dtype == values.dtype  # JAX keeps whole numbers in 32 bits
+
+
+def test_what_was_made_ahead_does_not_count_as_drawn() -> None:
+    ahead, plain = (uw.batches(numbered_dataset(), "rw", 8, prefetch=prefetch) for prefetch in (5, 0))
+    for _ in range(3):
+        next(ahead), next(plain)
+    assert ahead.state_dict()["generator"] == plain.state_dict()["generator"]
+    np.testing.assert_array_equal(next(ahead).observations, next(plain).observations)
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"batch_size": 0}, "batch_size: expected a whole number of at least 1, found 0"),
+        ({"prefetch": 1.5}, "prefetch: expected a whole number of at least 0, found 1.5"),
+        ({"arrays": "tensorflow"}, "arrays: expected one of numpy, torch, jax, found 'tensorflow'"),
+        ({"device": "cuda"}, "NumPy arrays have none, found 'cuda'; ask for arrays=\"torch\""),
+    ],
+)
+def test_bad_options(options: dict[str, Any], message: str) -> None:
+    with pytest.raises(uw.AdapterError, match=message):
+        uw.batches(numbered_dataset(), "rw", **options)
+    with pytest.raises(uw.WeightingError, match="20"):
+        uw.batches(numbered_dataset(), np.ones(3))
