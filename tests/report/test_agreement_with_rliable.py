@@ -135,7 +135,9 @@ WRONG = [("5x8", "iqm", across_tasks), ("20x4_ties", "mean", across_tasks), ("10
 
 
 @pytest.mark.parametrize(
-    ("case", "name", "wrong"), [*WRONG, ("3x30", "iqm_difference", x_and_y_alike)], ids=lambda value: str(value)
+    ("case", "name", "wrong"),
+    [*WRONG, ("3x30", "iqm_difference", x_and_y_alike)],
+    ids=lambda value: getattr(value, "__name__", value),
 )
 def test_another_way_to_resample_would_be_noticed(
     case: str, name: str, wrong: Callable[..., Scores], monkeypatch: pytest.MonkeyPatch
