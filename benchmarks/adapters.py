@@ -1,0 +1,124 @@
+"""What drawing by weight costs inside other libraries, and what it gains there.
+
+    python benchmarks/adapters.py            # time per batch of 256: the library's uniform draws, its own weighted ones, ours
+    python benchmarks/adapters.py --train    # BC of d3rlpy and TorchRL on a Hopper mix, uniform and RW, in the simulator
+
+Times are medians of interleaved rounds on a million steps (1,000 episodes of 1,000; 17 observations, 6 actions), on one thread.
+"""
+
+import argparse
+import importlib
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+import upweight as uw
+from measure import interleaved, record
+
+SPEED = ("d3rlpy", "torchrl", "pytorch", "any_loop", "rllib")
+TRAINING = ("d3rlpy", "torchrl")
+PACKAGES = ["upweight", "numpy", "torch", "d3rlpy", "torchrl", "ray", "jax", "gymnasium", "mujoco"]
+
+
+def host(name: str) -> Any:
+    return importlib.import_module(f"hosts.{name}_host")
+
+
+def large_dataset(episodes: int = 1000, length: int = 1000) -> uw.Dataset:
+    rng = np.random.default_rng(0)
+    steps = episodes * length
+    truncated = np.zeros(steps, bool)
+    truncated[length - 1 :: length] = True
+    return uw.Dataset.from_arrays(
+        observations=rng.normal(size=(steps, 17)).astype(np.float32),
+        actions=np.tanh(rng.normal(size=(steps, 6))).astype(np.float32),
+        rewards=(rng.normal(size=steps) + np.repeat(rng.normal(size=episodes), length)).astype(np.float32),
+        terminated=np.zeros(steps, bool),
+        truncated=truncated,
+    )
+
+
+def measure_speed(names: list[str], rounds: int, results: list[dict[str, Any]]) -> None:
+    """Each library's tasks interleaved among themselves; what is compared follows the uniform draws it is compared with."""
+    dataset = large_dataset()
+    print(f"{'batch of 256 from 1M steps':58} {'time':>9} {'of uniform':>11}")
+    for name in names:
+        times = interleaved(host(name).speed_tasks(dataset), rounds=rounds, seconds=0.05)
+        uniform = 0.0
+        for label, seconds in times.items():
+            uniform = seconds if label.endswith("(uniform)") else uniform
+            print(f"{label:58} {1e6 * seconds:6,.0f} us {seconds / uniform:11.3f}", flush=True)
+            results.append(
+                {
+                    "library": name,
+                    "sampler": label,
+                    "microseconds": round(1e6 * seconds, 1),
+                    "of_uniform": round(seconds / uniform, 4),
+                }
+            )
+
+
+def play(act: Callable[[NDArray[Any]], NDArray[Any]], env_id: str, episodes: int, seed: int) -> float:
+    """Mean score of the episodes, played side by side."""
+    environments = [uw.make_environment(env_id) for _ in range(episodes)]
+    rows = np.stack([env.reset(seed=1000 * seed + k)[0] for k, env in enumerate(environments)]).astype(np.float32)
+    returns, playing = np.zeros(episodes), list(range(episodes))
+    while playing:
+        actions = act(rows)
+        for k in list(playing):
+            observation, reward, terminated, truncated, _ = environments[k].step(actions[k])
+            rows[k] = observation
+            returns[k] += float(reward)
+            if terminated or truncated:
+                playing.remove(k)
+    return float(uw.normalize_returns(returns, uw.reference_scores(env_id)).mean())
+
+
+def compare_training(names: list[str], seeds: int, updates: int, episodes: int, results: list[dict[str, Any]]) -> None:
+    dataset = uw.make_dataset("hopper-expert-random-10", steps=100_000)
+    for name in names:
+        for weighting in ("uniform", "rw"):
+            scores = []
+            for seed in range(seeds):
+                scores.append(play(host(name).train_bc(dataset, weighting, seed, updates), "Hopper-v5", episodes, seed))
+                print(f"{name} BC, {weighting}, seed {seed}: {scores[-1]:.3f}", flush=True)
+            found = uw.interval(lambda s: s.values.mean(-1), [scores], rng=np.random.default_rng(0))
+            weights = uw.make_weighting(weighting)(dataset)
+            drawn = uw.step_weighted_return(weights, dataset.returns, dataset.num_transitions)
+            print(f"{name} BC, {weighting}: {found.point:.3f} [{found.low:.3f}, {found.high:.3f}], drawn return {drawn:.0f}")
+            results.append(
+                {
+                    "library": name,
+                    "weighting": weighting,
+                    "updates": updates,
+                    "episodes": episodes,
+                    "scores": [round(score, 4) for score in scores],
+                    "mean": round(found.point, 4),
+                    "interval": [round(found.low, 4), round(found.high, 4)],
+                    "return_of_drawn_steps": round(drawn, 1),
+                }
+            )
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--libraries", nargs="+", help="default: all")
+    parser.add_argument("--rounds", type=int, default=9)
+    parser.add_argument("--train", action="store_true", help="train instead of timing")
+    parser.add_argument("--seeds", type=int, default=5)
+    parser.add_argument("--updates", type=int, default=10_000)
+    parser.add_argument("--episodes", type=int, default=10)
+    arguments = parser.parse_args()
+    results: list[dict[str, Any]] = []
+    if arguments.train:
+        names = arguments.libraries or list(TRAINING)
+        compare_training(names, arguments.seeds, arguments.updates, arguments.episodes, results)
+    else:
+        measure_speed(arguments.libraries or list(SPEED), arguments.rounds, results)
+    print(f"wrote {record('adapters_training' if arguments.train else 'adapters', PACKAGES, results)}")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,1 @@
+"""Other libraries, each with the draws to time and, where it trains, its own behaviour cloning."""

@@ -1,0 +1,20 @@
+"""A loop of one's own: NumPy rows gathered by hand, and ``uw.batches``."""
+
+from collections.abc import Callable
+
+import numpy as np
+
+import upweight as uw
+
+
+def speed_tasks(dataset: uw.Dataset) -> dict[str, Callable[[], object]]:
+    rng = np.random.default_rng(0)
+    tasks: dict[str, Callable[[], object]] = {
+        "NumPy rng.integers and five gathers (uniform)": lambda: dataset.transitions(
+            rng.integers(0, dataset.num_steps, 256)
+        )
+    }
+    for arrays in ("numpy", "torch", "jax"):
+        made = uw.batches(dataset, "rw", 256, arrays=arrays, prefetch=0)
+        tasks[f'uw.batches(arrays="{arrays}") (ours)'] = made.__next__
+    return tasks

@@ -1,0 +1,432 @@
+r"""d3rlpy: a replay buffer that draws its batches by episode weights; give it to ``fit`` in place of the other one.
+
+d3rlpy counts the transitions of an episode of n steps as n if it terminated and n - 1 if it was cut off, because an
+episode holds no observation after its last step. These counts are the :math:`T_i` here: a row of a batch is step t of
+episode i with probability :math:`w_i / \sum_j w_j T_j`, and its content is what d3rlpy's transition picker makes of it.
+"""
+
+import warnings
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from upweight.adapters.draws import Draws, GivenWeighting
+from upweight.adapters.host import check_host
+from upweight.data.columns import ArrayColumn, Column
+from upweight.data.dataset import Dataset
+from upweight.data.segment import Episodes
+from upweight.errors import AdapterError, DataLossWarning, UpweightWarning
+
+check_host("d3rlpy", extra="d3rlpy", oldest="2.8", below="2.9")
+
+from d3rlpy.constants import ActionSpace  # noqa: E402
+from d3rlpy.dataset import (  # noqa: E402
+    BasicTransitionPicker,
+    BufferProtocol,
+    Episode,
+    EpisodeBase,
+    PartialTrajectory,
+    ReplayBuffer,
+    TrajectoryMiniBatch,
+    TrajectorySlicerProtocol,
+    Transition,
+    TransitionMiniBatch,
+    TransitionPickerProtocol,
+)
+
+# Observations of more bytes than this are not copied: moving them costs more than d3rlpy's way of finding them.
+_LARGEST_COPIED_ROW = 4096
+
+
+class WeightedReplayBuffer(ReplayBuffer):
+    """The episodes of ``source``, drawn by ``weighting``; nothing can be added, since the weights are of these episodes.
+
+    ``source``: a d3rlpy replay buffer, anything with d3rlpy's ``episodes``, or an :class:`upweight.Dataset`.
+    ``weighting``: a weighting, its short name ("rw"), a function of the dataset, or an array with a weight per episode.
+    It sees the raw rewards of whole episodes, before any scaler. Picker, slicer and action space are those of
+    ``source`` unless given. The same ``seed`` gives the same batches, whatever d3rlpy's own seed is.
+    """
+
+    def __init__(
+        self,
+        source: Any,
+        weighting: GivenWeighting,
+        *,
+        seed: int | np.random.SeedSequence = 0,
+        transition_picker: TransitionPickerProtocol | None = None,
+        trajectory_slicer: TrajectorySlicerProtocol | None = None,
+        action_space: ActionSpace | None = None,
+        action_size: int | None = None,
+    ) -> None:
+        picker = transition_picker or getattr(source, "transition_picker", None) or BasicTransitionPicker()
+        gathers = type(picker) is BasicTransitionPicker
+        log = _log_of_dataset(source) if isinstance(source, Dataset) else _log_of_buffer(source, gathers)
+        space, size = _actions_of(source, log.dataset.actions, action_space, action_size)
+        first = log.episodes[0]
+        super().__init__(
+            _FixedBuffer(log),
+            transition_picker=picker,
+            trajectory_slicer=trajectory_slicer or getattr(source, "trajectory_slicer", None),
+            observation_signature=first.observation_signature,
+            action_signature=first.action_signature,
+            reward_signature=first.reward_signature,
+            action_space=space,
+            action_size=size,
+            cache_size=1,  # room for episodes to be written, of which there will be none
+        )
+        self._draws = Draws.of(log.dataset, weighting, seed)
+        self._columns = _Columns.of(log.dataset) if gathers and log.in_memory else None
+
+    def sample_transition(self) -> Transition:
+        return self._transitions_at(self._draws.rows(1))[0]
+
+    def sample_transition_batch(self, batch_size: int) -> TransitionMiniBatch:
+        rows = self._draws.rows(batch_size)
+        transitions = self._transitions_at(rows)
+        if self._columns is None:
+            return TransitionMiniBatch.from_transitions(list(transitions))
+        return self._columns.batch(rows, transitions)
+
+    def sample_trajectory(self, length: int) -> PartialTrajectory:
+        return self._slices_to(self._draws.rows(1), length)[0]
+
+    def sample_trajectory_batch(self, batch_size: int, length: int) -> TrajectoryMiniBatch:
+        return TrajectoryMiniBatch.from_partial_trajectories(self._slices_to(self._draws.rows(batch_size), length))
+
+    def state_dict(self) -> dict[str, Any]:
+        """Weights and the state of the generator, as arrays, whole numbers and names."""
+        return self._draws.state_dict()
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        """Go on with the draws from where :meth:`state_dict` was called on a buffer of the same episodes."""
+        self._draws.load_state_dict(state)
+
+    def append(self, observation: Any, action: Any, reward: Any) -> None:
+        raise _refusal()
+
+    def append_episode(self, episode: EpisodeBase) -> None:
+        raise _refusal()
+
+    def clip_episode(self, terminated: bool) -> None:
+        raise _refusal()
+
+    @classmethod
+    def from_episode_generator(cls, *_: Any, **__: Any) -> "WeightedReplayBuffer":
+        raise AdapterError("make a ReplayBuffer of the episodes first, then WeightedReplayBuffer(buffer, weighting)")
+
+    @classmethod
+    def load(cls, *_: Any, **__: Any) -> "WeightedReplayBuffer":
+        raise AdapterError("load with ReplayBuffer.load first, then WeightedReplayBuffer(buffer, weighting)")
+
+    def _transitions_at(self, rows: NDArray[np.int64]) -> "_PickedTransitions":
+        return _PickedTransitions(self._buffer, self._transition_picker, rows)
+
+    def _slices_to(self, rows: NDArray[np.int64], length: int) -> list[PartialTrajectory]:
+        """The ``length`` steps up to and including each row."""
+        return [self._trajectory_slicer(*self._buffer.at_row(row), length) for row in rows.tolist()]
+
+
+class _Log(NamedTuple):
+    """The same N episodes twice: as a flat log of M steps to weight and draw, and as d3rlpy's objects."""
+
+    dataset: Dataset
+    episodes: list[EpisodeBase]  # [N]
+    in_memory: bool  # the dataset's observations are d3rlpy's, row by row, and lie in one array [M, ...]
+
+
+class _FixedBuffer(BufferProtocol):
+    """The episodes that were weighted; like d3rlpy's own buffers it leaves out those without a transition."""
+
+    def __init__(self, log: _Log) -> None:
+        kept = np.flatnonzero(log.dataset.num_transitions)
+        self._episodes = tuple(log.episodes[number] for number in kept)
+        self._starts = log.dataset.starts[kept]  # rows of the log
+        self._ends = np.cumsum(log.dataset.num_transitions[kept])  # transitions, counted through
+
+    def append(self, episode: EpisodeBase, index: int) -> None:
+        raise _refusal()
+
+    @property
+    def episodes(self) -> Sequence[EpisodeBase]:
+        return self._episodes
+
+    @property
+    def transition_count(self) -> int:
+        return int(self._ends[-1])
+
+    def __len__(self) -> int:
+        return self.transition_count
+
+    def __getitem__(self, index: int) -> tuple[EpisodeBase, int]:
+        if not 0 <= index < len(self):
+            raise IndexError(f"expected a transition from 0 to {len(self) - 1}, found {index}")
+        number = int(np.searchsorted(self._ends, index, side="right"))
+        before = int(self._ends[number - 1]) if number else 0
+        return self._episodes[number], index - before
+
+    def at_row(self, row: int) -> tuple[EpisodeBase, int]:
+        """The episode that a row of the log lies in, and the row's place in it."""
+        number = int(np.searchsorted(self._starts, row, side="right")) - 1
+        return self._episodes[number], row - int(self._starts[number])
+
+
+class _PickedTransitions(Sequence[Transition]):
+    """d3rlpy's transitions at some rows, each made when somebody looks: most algorithms need the batched arrays only."""
+
+    def __init__(self, buffer: _FixedBuffer, picker: TransitionPickerProtocol, rows: NDArray[np.int64]) -> None:
+        self._buffer, self._picker, self._rows = buffer, picker, rows
+
+    def __len__(self) -> int:
+        return len(self._rows)
+
+    def __getitem__(self, index: Any) -> Any:
+        if isinstance(index, slice):
+            return [self[number] for number in range(*index.indices(len(self)))]
+        return self._picker(*self._buffer.at_row(int(self._rows[index])))
+
+
+class _Columns(NamedTuple):
+    """Arrays of all M steps, from which a batch is gathered at once."""
+
+    observations: NDArray[Any]  # [M, ...]
+    actions: NDArray[Any]  # [M, A]
+    rewards: NDArray[Any]  # [M, 1]
+    terminal: NDArray[np.bool_]  # [M]
+
+    @classmethod
+    def of(cls, dataset: Dataset) -> "_Columns":
+        return cls(dataset.observations, dataset.actions, dataset.rewards[:, None], dataset.terminated)
+
+    def batch(self, rows: NDArray[np.int64], transitions: Sequence[Transition]) -> TransitionMiniBatch:
+        """What BasicTransitionPicker gives for ``rows`` [B], bit for bit: zeros follow a terminal step."""
+        terminal = self.terminal[rows]  # [B]
+        following = rows + ~terminal  # [B] a step that is not terminal is drawn only if its episode goes on
+        next_observations = _float32_rows(self.observations, following)  # [B, ...]
+        next_actions = _float32_rows(self.actions, following)  # [B, A]
+        next_observations[terminal] = 0.0
+        next_actions[terminal] = 0.0
+        return TransitionMiniBatch(
+            observations=_float32_rows(self.observations, rows),
+            actions=_float32_rows(self.actions, rows),
+            rewards=_float32_rows(self.rewards, rows),
+            next_observations=next_observations,
+            next_actions=next_actions,
+            terminals=terminal[:, None].astype(np.float32),
+            intervals=np.ones((len(rows), 1), np.float32),
+            transitions=transitions,
+        )
+
+
+def _float32_rows(array: NDArray[Any], rows: NDArray[np.int64]) -> NDArray[np.float32]:
+    return array[rows].astype(np.float32, copy=False)
+
+
+def _refusal() -> AdapterError:
+    return AdapterError(
+        "expected the episodes that were weighted, and found an attempt to change them: add to a ReplayBuffer, then "
+        "make a new WeightedReplayBuffer of it (for online fine-tuning, mix the two with d3rlpy's MixedReplayBuffer)"
+    )
+
+
+# ---- from our datasets ------------------------------------------------------------------------------------------------
+def _log_of_dataset(dataset: Dataset) -> _Log:
+    """Episodes are slices of the dataset's own arrays; what d3rlpy cannot know is left out of the dataset too."""
+    if not dataset.next_observations_follow:
+        warnings.warn(
+            f"{dataset.source}: some next observations differ from the observation of the following step; "
+            "d3rlpy will use the latter",
+            DataLossWarning,
+            stacklevel=3,
+        )
+    ends = dataset.episodes
+    observations = _at_least_2d(dataset.observations)  # [M, ...]
+    actions, rewards = _at_least_2d(dataset.actions), dataset.rewards  # [M, A], [M]
+    seen_by_d3rlpy = Dataset.assemble(
+        episodes=_known_to_d3rlpy(ends.lengths, ends.terminated, ends.truncated, ends.complete),
+        observations=ArrayColumn(observations),
+        actions=ArrayColumn(actions),
+        rewards=ArrayColumn(rewards),
+        returns=dataset.returns,
+        labels=dataset.labels,
+        metadata=dataset.metadata,
+        source=dataset.source,
+    )
+    return _Log(seen_by_d3rlpy, _sliced(seen_by_d3rlpy), in_memory=True)
+
+
+def _at_least_2d(array: NDArray[Any]) -> NDArray[Any]:
+    """d3rlpy wants vectors: a number per step [M] becomes [M, 1]."""
+    return array if array.ndim > 1 else array[:, None]
+
+
+def _sliced(dataset: Dataset) -> list[EpisodeBase]:
+    """The episodes of a dataset as d3rlpy's, sharing its arrays."""
+    rewards = dataset.rewards[:, None]  # [M, 1]
+    spans = zip(dataset.starts.tolist(), dataset.lengths.tolist(), dataset.episodes.terminated.tolist(), strict=True)
+    return [
+        Episode(
+            dataset.observations[start : start + length],
+            dataset.actions[start : start + length],
+            rewards[start : start + length],
+            terminated,
+        )
+        for start, length, terminated in spans
+    ]
+
+
+def _known_to_d3rlpy(
+    lengths: NDArray[np.int64],
+    terminated: NDArray[np.bool_],
+    truncated: NDArray[np.bool_],
+    complete: NDArray[np.bool_],
+) -> Episodes:
+    """Episodes whose last observation is unknown, so that T_i is d3rlpy's count of transitions."""
+    return Episodes(lengths, terminated, truncated, complete, final_known=np.zeros(len(lengths), bool))
+
+
+# ---- from d3rlpy's buffers ----------------------------------------------------------------------------------------------
+def _log_of_buffer(source: Any, gathers: bool) -> _Log:
+    """Small observations are copied side by side if batches will be gathered from them; others stay where they are."""
+    episodes = _episodes_of(source)
+    being_written = _episode_being_written(source)
+    complete = np.array([episode is not being_written for episode in episodes])
+    episodes = [episode.to_episode(terminated=False) if episode is being_written else episode for episode in episodes]
+    for number, episode in enumerate(episodes):
+        _check_episode(episode, number, episodes[0])
+    terminated = np.array([bool(episode.terminated) for episode in episodes])
+    lengths = np.array([episode.size() for episode in episodes], np.int64)
+    observations = _EpisodesColumn(episodes, lengths)
+    dataset = Dataset.assemble(
+        episodes=_known_to_d3rlpy(lengths, terminated, complete & ~terminated, complete),
+        observations=observations,
+        actions=ArrayColumn(np.concatenate([episode.actions for episode in episodes])),
+        rewards=ArrayColumn(np.concatenate([episode.rewards[:, 0] for episode in episodes])),
+        source=f"the {type(source).__name__}",
+    )
+    _warn_of_other_counts(source, dataset)
+    if gathers and observations.holds_single_arrays and observations.bytes_per_row <= _LARGEST_COPIED_ROW:
+        return _Log(dataset, _sliced(dataset), in_memory=True)
+    return _Log(dataset, episodes, in_memory=False)
+
+
+def _episodes_of(source: Any) -> list[EpisodeBase]:
+    episodes = getattr(source, "episodes", None)
+    needed = ("observations", "actions", "rewards", "terminated", "size")
+    if not isinstance(episodes, Sequence) or not all(hasattr(each, name) for each in episodes for name in needed):
+        raise AdapterError(
+            "expected a d3rlpy replay buffer, an object with d3rlpy's `episodes`, or an upweight Dataset, "
+            f"found {type(source).__name__}"
+        )
+    if not episodes:
+        raise AdapterError("expected a replay buffer with at least one episode, found none")
+    return list(episodes)
+
+
+def _episode_being_written(source: Any) -> Any:
+    """The episode that d3rlpy's writer would still add to; it is listed among the others from its first transition on."""
+    return getattr(getattr(source, "_writer", None), "_active_episode", None)
+
+
+def _check_episode(episode: EpisodeBase, number: int, first: EpisodeBase) -> None:
+    """Refuse what d3rlpy would take and then trip over, or silently read past."""
+    size, parts = episode.size(), _parts(episode)
+    fits = episode.actions.ndim == 2 and episode.rewards.shape == (size, 1)
+    if size < 1 or not fits or not all(part.ndim > 1 and len(part) >= size for part in parts):
+        raise AdapterError(
+            f"episode {number}: expected n >= 1 steps with observations [n, ...], actions [n, A] and rewards [n, 1], "
+            f"found {', '.join(str(part.shape) for part in parts)}, {episode.actions.shape} and {episode.rewards.shape}"
+        )
+    shapes, expected = ([part.shape[1:] for part in _parts(each)] for each in (episode, first))
+    if shapes != expected or episode.actions.shape[1] != first.actions.shape[1]:
+        raise AdapterError(
+            f"episode {number}: expected observations {expected} and actions {first.actions.shape[1:]} as in episode 0, "
+            f"found {shapes} and {episode.actions.shape[1:]}"
+        )
+
+
+def _parts(episode: EpisodeBase) -> Sequence[NDArray[Any]]:
+    """The arrays [n, ...] of an episode's observations: one, or those of a tuple."""
+    observations = episode.observations
+    return [observations] if isinstance(observations, np.ndarray) else observations
+
+
+class _EpisodesColumn(Column):
+    """Observations of d3rlpy's episodes, joined when they are looked at; the parts of a tuple lie flat, side by side."""
+
+    def __init__(self, episodes: Sequence[EpisodeBase], lengths: NDArray[np.int64]) -> None:
+        self._episodes, self._starts = episodes, np.cumsum(lengths) - lengths
+        first = self._steps(0, slice(1))
+        super().__init__((int(lengths.sum()), *first.shape[1:]), first.dtype)
+        self.bytes_per_row = first.nbytes
+        self.holds_single_arrays = all(isinstance(episode.observations, np.ndarray) for episode in episodes)
+
+    def _steps(self, number: int, steps: slice) -> NDArray[Any]:
+        """[K, ...] observations of one episode."""
+        parts = [part[: self._episodes[number].size()][steps] for part in _parts(self._episodes[number])]
+        return parts[0] if len(parts) == 1 else np.concatenate([part.reshape(len(part), -1) for part in parts], axis=1)
+
+    def _read(self) -> NDArray[Any]:
+        return np.concatenate([self._steps(number, slice(None)) for number in range(len(self._episodes))])
+
+    def _read_rows(self, index: NDArray[np.int64]) -> NDArray[Any]:
+        numbers = np.searchsorted(self._starts, index, side="right") - 1
+        steps = (index - self._starts[numbers]).tolist()
+        return np.concatenate(
+            [self._steps(number, slice(step, step + 1)) for number, step in zip(numbers.tolist(), steps, strict=True)]
+        )
+
+
+def _warn_of_other_counts(source: Any, dataset: Dataset) -> None:
+    """A full FIFO buffer counts only part of its oldest episode; one made of the same episode twice lists it once."""
+    counted, listed = getattr(source, "transition_count", None), int(dataset.num_transitions.sum())
+    if counted is not None and counted != listed:
+        warnings.warn(
+            f"{dataset.source} counts {counted} transitions, but its episodes have {listed}: "
+            "draws come from all steps of each listed episode",
+            UpweightWarning,
+            stacklevel=4,
+        )
+
+
+# ---- actions ------------------------------------------------------------------------------------------------------------
+def _actions_of(
+    source: Any, actions: NDArray[Any], space: ActionSpace | None, size: int | None
+) -> tuple[ActionSpace, int]:
+    """The kind and number of actions: as given, else what ``source`` says, else what the actions [M, A] look like."""
+    known = getattr(source, "dataset_info", None)
+    if space is None:
+        space = known.action_space if known else _apparent_space(source, actions)
+    if size is None and known and known.action_space == space:
+        size = known.action_size
+    if space == ActionSpace.DISCRETE:
+        return space, _number_of_choices(actions, size)
+    if space != ActionSpace.CONTINUOUS:
+        raise AdapterError(f"expected ActionSpace.CONTINUOUS or ActionSpace.DISCRETE as action_space, found {space!r}")
+    if size not in (None, actions.shape[1]):
+        raise AdapterError(f"expected continuous actions of size {size}, found {actions.shape[1]} numbers per action")
+    return space, actions.shape[1]
+
+
+def _apparent_space(source: Any, actions: NDArray[Any]) -> ActionSpace:
+    """Our datasets tell by the dtype; d3rlpy's episodes may hold choices as floats."""
+    discrete = source.discrete_actions if isinstance(source, Dataset) else _are_whole(actions)
+    return ActionSpace.DISCRETE if discrete else ActionSpace.CONTINUOUS
+
+
+def _are_whole(actions: NDArray[Any]) -> bool:
+    return actions.dtype.kind in "biu" or bool((actions == np.floor(actions)).all())
+
+
+def _number_of_choices(actions: NDArray[Any], size: int | None) -> int:
+    if actions.shape[1] != 1 or not _are_whole(actions) or actions.min() < 0:
+        raise AdapterError(
+            f"expected discrete actions as whole numbers from 0 [n, 1], found {actions.dtype} with {actions.shape[1]} "
+            f"numbers per action, the lowest {actions.min()}; if they are continuous (d3rlpy judges by the first "
+            "episode alone), pass action_space=ActionSpace.CONTINUOUS"
+        )
+    seen = int(actions.max()) + 1
+    if size is not None and size < seen:
+        raise AdapterError(f"expected {size} discrete actions (action_size), found action {seen - 1} in the data")
+    return seen if size is None else size
