@@ -1,0 +1,187 @@
+"""PyTorch: whole batches of step indices for a `DataLoader`, or whole batches of transitions as an `IterableDataset`.
+
+Batches come from streams of random numbers, a new one for every epoch of every process::
+
+    SeedSequence(seed, spawn_key=(rank, 0, epoch))            the training process itself
+    SeedSequence(seed, spawn_key=(rank, 1 + worker, epoch))   a worker process of a DataLoader
+
+Draws are independent and with replacement, so ranks and workers need not divide the steps among them for batches to be right.
+"""
+
+from collections.abc import Iterator, Mapping
+from itertools import islice
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from upweight.adapters.draws import Draws, GivenWeighting, episode_weights
+from upweight.adapters.host import check_host
+from upweight.data.dataset import Dataset
+from upweight.errors import AdapterError
+from upweight.samplers.episode import EpisodeSampler
+
+check_host("torch", extra="torch", oldest="2.2", below="3")
+
+import torch  # noqa: E402
+from torch.utils.data import IterableDataset, Sampler, get_worker_info  # noqa: E402
+
+MOST_WORKERS = 1024  # of one DataLoader; a number for each is kept
+
+
+class EpisodeBatchSampler(Sampler[torch.Tensor]):
+    r"""Step indices [batch_size], step t of episode i having probability :math:`w_i / \sum_j w_j T_j`.
+
+    For ``DataLoader(steps, sampler=EpisodeBatchSampler(...), batch_size=None)``, where ``steps[index]`` takes an index tensor,
+    as `TensorDataset` does, and has one row per logged step. An epoch has ``num_batches`` batches; without it, it never ends.
+    ``rank`` is that of `torch.distributed` (0 without it) unless given; all ranks give the same ``seed``.
+    """
+
+    def __init__(
+        self,
+        dataset: Dataset,
+        weighting: GivenWeighting,
+        batch_size: int,
+        *,
+        seed: int,
+        num_batches: int | None = None,
+        rank: int | None = None,
+    ) -> None:
+        self._setup(EpisodeSampler(dataset, episode_weights(dataset, weighting)), batch_size, seed, num_batches, rank)
+
+    @classmethod
+    def from_lengths(
+        cls,
+        lengths: ArrayLike,
+        weights: ArrayLike,
+        batch_size: int,
+        *,
+        seed: int,
+        num_batches: int | None = None,
+        rank: int | None = None,
+    ) -> "EpisodeBatchSampler":
+        """For steps kept elsewhere: episodes of ``lengths`` [N] steps, one after the other, all to be learned from."""
+        batches = cls.__new__(cls)
+        batches._setup(EpisodeSampler.from_lengths(lengths, weights), batch_size, seed, num_batches, rank)
+        return batches
+
+    def _setup(
+        self, sampler: EpisodeSampler, batch_size: int, seed: int, num_batches: int | None, rank: int | None
+    ) -> None:
+        self._sampler = sampler
+        self.batch_size = _whole_number(batch_size, "batch_size", least=1)
+        self.num_batches = None if num_batches is None else _whole_number(num_batches, "num_batches", least=1)
+        self.rank = _distributed_rank() if rank is None else _whole_number(rank, "rank", least=0)
+        self._seed = _whole_number(seed, "seed", least=0)
+        self._epoch = 0  # the one that is under way, or comes next if its position is 0
+        self._position = 0  # batches drawn in it
+        self._resumed = False
+
+    def __iter__(self) -> Iterator[torch.Tensor]:
+        """The next epoch, or what was left of it when the state was saved."""
+        if self._position > 0 and not self._resumed:
+            self._epoch, self._position = self._epoch + 1, 0
+        self._resumed = False
+        for rows in islice(self.stream(0, self._epoch), self._position, self.num_batches):
+            self._position += 1
+            yield torch.from_numpy(rows)
+
+    def __len__(self) -> int:
+        """Batches per epoch."""
+        if self.num_batches is None:
+            raise TypeError("these batches never end: give num_batches, the length of an epoch")
+        return self.num_batches
+
+    def stream(self, worker: int, epoch: int) -> Iterator[NDArray[np.int64]]:
+        """Batches of step indices [batch_size] without end, determined by the seed, the rank and the arguments."""
+        draws = Draws(self._sampler, np.random.SeedSequence(self._seed, spawn_key=(self.rank, worker, epoch)))
+        while True:
+            yield draws.rows(self.batch_size)
+
+    def state_dict(self) -> dict[str, Any]:
+        """Episodes, weights, seed and the place in the stream, as tensors and numbers; the same on every rank."""
+        ended = self._position == self.num_batches
+        return {
+            "sampler": {name: torch.from_numpy(array) for name, array in self._sampler.state_dict().items()},
+            "seed": self._seed,
+            "epoch": self._epoch + ended,
+            "position": 0 if ended else self._position,
+        }
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        """Go on from where :meth:`state_dict` was called: the next epoch is what was left of that one."""
+        arrays = {name: torch.as_tensor(array).cpu().numpy() for name, array in state["sampler"].items()}
+        draws = Draws(self._sampler, self._seed)
+        draws.load_state_dict({**draws.state_dict(), "sampler": arrays})  # refuses other episodes
+        self._sampler = draws.sampler
+        self._seed = _whole_number(state["seed"], "seed", least=0)
+        self._epoch = _whole_number(state["epoch"], "epoch", least=0)
+        self._position = _whole_number(state["position"], "position", least=0)
+        self._resumed = True
+
+
+class WeightedTransitions(IterableDataset[dict[str, torch.Tensor]]):
+    """Batches of transitions as tensors: observations, actions, rewards, next_observations, terminated.
+
+    For ``DataLoader(WeightedTransitions(...), batch_size=None, num_workers=...)``. With workers, an epoch still has
+    ``num_batches`` batches in all, every epoch draws afresh, and the same seed and number of workers give the same batches.
+    """
+
+    def __init__(
+        self,
+        dataset: Dataset,
+        weighting: GivenWeighting,
+        batch_size: int,
+        *,
+        seed: int,
+        num_batches: int | None = None,
+        rank: int | None = None,
+    ) -> None:
+        self._dataset = dataset
+        self._batches = EpisodeBatchSampler(
+            dataset, weighting, batch_size, seed=seed, num_batches=num_batches, rank=rank
+        )
+        # Epochs that each worker has begun. A DataLoader makes new workers for every epoch, each from a copy of this object:
+        # what they count must outlive them, so it lies in shared memory.
+        self._begun = torch.zeros(MOST_WORKERS, dtype=torch.int64).share_memory_()
+
+    def __iter__(self) -> Iterator[dict[str, torch.Tensor]]:
+        worker = get_worker_info()
+        return map(self._gather, self._batches if worker is None else self._share_of(worker.id, worker.num_workers))
+
+    def __len__(self) -> int:
+        """Batches per epoch."""
+        return len(self._batches)
+
+    def state_dict(self) -> dict[str, Any]:
+        """Where the draws are: to the batch without worker processes, to the epoch with them."""
+        return {**self._batches.state_dict(), "begun": self._begun.clone()}
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        """Go on from where :meth:`state_dict` was called."""
+        self._batches.load_state_dict(state)
+        self._begun.copy_(state["begun"])
+
+    def _share_of(self, worker: int, workers: int) -> Iterator[torch.Tensor]:
+        """What one of the worker processes adds to this epoch: every ``workers``-th batch, as the loader takes turns."""
+        epoch = int(self._begun[worker])
+        self._begun[worker] += 1
+        total = self._batches.num_batches
+        share = None if total is None else len(range(worker, total, workers))
+        return map(torch.from_numpy, islice(self._batches.stream(1 + worker, epoch), share))
+
+    def _gather(self, index: torch.Tensor) -> dict[str, torch.Tensor]:
+        batch = self._dataset.transitions(index.numpy())
+        return {name: torch.from_numpy(array) for name, array in batch._asdict().items()}
+
+
+def _distributed_rank() -> int:
+    """0 if there is no process group."""
+    distributed = torch.distributed
+    return int(distributed.get_rank()) if distributed.is_available() and distributed.is_initialized() else 0
+
+
+def _whole_number(value: Any, name: str, *, least: int) -> int:
+    if isinstance(value, bool) or not isinstance(value, int | np.integer) or value < least:
+        raise AdapterError(f"expected {name} as a whole number, at least {least}, found {value!r}")
+    return int(value)

@@ -1,0 +1,284 @@
+"""TorchRL: a sampler that draws the rows of a replay buffer by episode weights.
+
+::
+
+    steps of the dataset   0  1  2 | 3  4 | 5  6  7       an episode's last step is left out if it leads to
+    can be learned         *  *  * | *  ? | *  *  ?       an unknown observation (?)
+    rows of the storage    0  1  2 | 3    | 4  5          what `to_tensordict` lays out and the sampler draws
+
+A storage made elsewhere (`MinariExperienceReplay`, a memory-mapped folder) holds nothing but transitions, so its rows are the
+steps of the dataset that `to_dataset` reads from it.
+"""
+
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from upweight.adapters.draws import Draws, GivenWeighting, episode_weights
+from upweight.adapters.host import check_host
+from upweight.data.columns import ArrayColumn
+from upweight.data.dataset import Dataset
+from upweight.data.segment import Episodes, segment, segment_by_id
+from upweight.errors import AdapterError
+from upweight.samplers.episode import EpisodeSampler
+
+check_host("torchrl", extra="torchrl", oldest="0.14", below="1")
+
+import torch  # noqa: E402
+from torchrl.data import ReplayBuffer  # noqa: E402
+from torchrl.data.replay_buffers.samplers import Sampler  # noqa: E402
+from torchrl.data.replay_buffers.storages import Storage  # noqa: E402
+
+Key = str | tuple[str, ...]  # TorchRL's nested keys
+
+_TRAJECTORY_KEYS: tuple[Key, ...] = ("episode", ("collector", "traj_ids"))
+_DONE: Key = ("next", "done")
+_GENERATOR_FILE, _EPISODES_FILE = "generator.json", "episodes.npz"
+
+
+class EpisodeWeightedSampler(Sampler):
+    r"""Rows of a storage, each drawn with probability :math:`w_i / \sum_j w_j T_j`, :math:`i` being the row's episode.
+
+    ``source`` is a dataset, to be stored by :func:`to_tensordict` or by whoever lays out the same transitions in the same
+    order; or the replay buffer, storage or tensordict itself, read by :func:`to_dataset`. ``weighting`` is a weighting, its
+    name, a function of the dataset, or episode weights [N]. The draws follow ``seed`` alone, not the buffer's generator.
+    """
+
+    def __init__(
+        self,
+        source: "Dataset | ReplayBuffer | Storage | Any",
+        weighting: GivenWeighting,
+        *,
+        seed: int | np.random.SeedSequence = 0,
+    ) -> None:
+        dataset = source if isinstance(source, Dataset) else to_dataset(source)
+        sizes, ended = dataset.num_transitions, dataset.episodes.terminated | dataset.episodes.truncated
+        self._draws = Draws(EpisodeSampler.from_lengths(sizes, episode_weights(dataset, weighting)), seed)
+        self._last_rows = _last_rows(sizes)  # of the episodes that have rows
+        whole = ended & (sizes == dataset.lengths)  # [N] every step of the episode is a row, and the last one says so
+        self._end_rows = (np.cumsum(sizes) - 1)[whole]
+        self._num_rows = int(sizes.sum())
+        self._await_rows()
+        if isinstance(source, ReplayBuffer | Storage):
+            self._unwritten = 0  # what was weighted is there already
+
+    def sample(self, storage: Storage, batch_size: int) -> tuple[torch.Tensor, dict[str, Any]]:
+        """``batch_size`` row numbers, drawn independently; refused once the storage is not what was weighted."""
+        if len(storage) != self._num_rows or self._unwritten < 0:
+            raise self._changed(len(storage))
+        if not self._agrees:
+            self._check_layout(storage)
+        index = torch.from_numpy(self._draws.rows(int(batch_size)))  # [batch_size]
+        return index.to(getattr(storage, "device", None)), {}
+
+    def add(self, index: Any) -> None:
+        """The buffer tells that it wrote one row."""
+        self._unwritten -= 1
+
+    def extend(self, index: Any) -> None:
+        """The buffer tells that it wrote these rows."""
+        self._unwritten -= len(index)
+
+    def state_dict(self) -> dict[str, Any]:
+        """Episodes, weights and the state of the generator, as tensors, numbers and names."""
+        state = self._draws.state_dict()
+        return {**state, "sampler": {name: torch.from_numpy(array) for name, array in state["sampler"].items()}}
+
+    def load_state_dict(self, state_dict: Mapping[str, Any]) -> None:
+        """Go on from where :meth:`state_dict` was called, on a storage of the same episodes."""
+        arrays = {name: torch.as_tensor(array).cpu().numpy() for name, array in state_dict["sampler"].items()}
+        self._draws.load_state_dict({**state_dict, "sampler": arrays})
+        self._await_rows()
+
+    def dumps(self, path: str | Path) -> None:
+        """Write the state into the folder ``path``: a JSON file and an array file."""
+        folder = Path(path)
+        folder.mkdir(parents=True, exist_ok=True)
+        state = self._draws.state_dict()
+        np.savez(folder / _EPISODES_FILE, **state["sampler"])
+        (folder / _GENERATOR_FILE).write_text(json.dumps(state["generator"]) + "\n", "utf-8")
+
+    def loads(self, path: str | Path) -> None:
+        """Go on from what :meth:`dumps` wrote."""
+        folder = Path(path)
+        missing = [name for name in (_GENERATOR_FILE, _EPISODES_FILE) if not (folder / name).is_file()]
+        if missing:
+            raise AdapterError(f"{folder}: expected what this sampler's dumps() writes, found no {missing[0]}")
+        with np.load(folder / _EPISODES_FILE, allow_pickle=False) as arrays:
+            sampler = dict(arrays)
+        self._draws.load_state_dict(
+            {"sampler": sampler, "generator": json.loads((folder / _GENERATOR_FILE).read_text("utf-8"))}
+        )
+        self._await_rows()
+
+    def __repr__(self) -> str:
+        return f"EpisodeWeightedSampler({len(self._last_rows)} episodes, {self._num_rows} rows)"
+
+    def _empty(self) -> None:
+        """The buffer was emptied; what is written into it again is counted."""
+
+    def _await_rows(self) -> None:
+        """Each row may be written once before the first batch, and none after it."""
+        self._unwritten = self._num_rows
+        self._agrees = False
+
+    def _check_layout(self, storage: Storage) -> None:
+        """Once: a storage of one dimension, whose episodes end where the weighted ones do."""
+        if storage.ndim != 1:
+            raise AdapterError(
+                f"expected a storage with one row per transition, found one of {storage.ndim} dimensions: "
+                "store the transitions in one dimension, episode after episode"
+            )
+        flags = _flags(storage[:], _DONE)
+        if flags is not None:
+            self._check_ends(np.flatnonzero(flags))
+        self._agrees = True
+        self._unwritten = 0
+
+    def _check_ends(self, done: NDArray[np.int64]) -> None:
+        """The rows that are ``done`` are last rows of weighted episodes, and those of all episodes that must say so."""
+        inside, unmarked = np.setdiff1d(done, self._last_rows), np.setdiff1d(self._end_rows, done)
+        if len(inside) or len(unmarked):
+            found = (
+                f"row {inside[0]} is done in the middle" if len(inside) else f"row {unmarked[0]} is not done at the end"
+            )
+            raise AdapterError(
+                f"expected the rows of the weighted episodes in their order, but {found} of a weighted episode: "
+                "store to_tensordict(dataset), or weight the buffer itself"
+            )
+
+    def _changed(self, found: int) -> AdapterError:
+        if found == self._num_rows:
+            what = "rows that were written again or removed after weighting"
+        else:
+            what = f"{found:,} (rows were added or removed, or steps without a known next observation were stored)"
+        return AdapterError(
+            f"expected the {self._num_rows:,} rows that were weighted, found {what}: "
+            "make a new sampler for the buffer as it is now"
+        )
+
+
+def to_tensordict(dataset: Dataset) -> Any:
+    """The transitions of a dataset, episode after episode, as a tensordict [R] in TorchRL's layout, with ``episode`` [R].
+
+    The last row of every episode is ``done``, as TorchRL's slices and sequences need it. An episode whose last step is left
+    out (see above) is therefore ``truncated`` at the row before: its next observation is known, and is bootstrapped from.
+    """
+    from tensordict import TensorDict
+
+    rows = np.flatnonzero(dataset.trainable)  # [R]
+    batch = dataset.transitions(rows)
+    done = np.zeros(len(rows), bool)
+    done[_last_rows(dataset.num_transitions)] = True
+    actions = batch.actions.astype(np.int64) if dataset.discrete_actions else batch.actions
+    episode = np.repeat(np.arange(dataset.num_episodes), dataset.num_transitions)
+    columns = {
+        "observation": batch.observations,
+        "action": actions,
+        "episode": episode,
+        ("next", "observation"): batch.next_observations,
+        ("next", "reward"): batch.rewards[:, None],
+        _DONE: done[:, None],
+        ("next", "terminated"): batch.terminated[:, None],
+        ("next", "truncated"): (done & ~batch.terminated)[:, None],
+    }
+    return TensorDict({key: torch.from_numpy(array) for key, array in columns.items()}, [len(rows)])
+
+
+def to_dataset(
+    source: "ReplayBuffer | Storage | Any",
+    *,
+    observation: Key = "observation",
+    action: Key = "action",
+    trajectory: Key | None = None,
+) -> Dataset:
+    """The dataset that lies in a replay buffer, a storage or a tensordict [R] in TorchRL's layout; row r is step r.
+
+    Episodes are told apart by the ``trajectory`` key (unless named: "episode" or ("collector", "traj_ids"), where there is
+    one), else by ("next", "done"). Episodes that end without being done count as incomplete.
+    """
+    data = _tensordict_of(source)
+    name = f"the {type(source).__name__}"
+    nexts = ("next", *(observation if isinstance(observation, tuple) else (observation,)))
+    rewards = _required(data, ("next", "reward"), name)
+    if rewards.size != len(data):
+        raise AdapterError(f"{name}: expected one reward per row, found shape {rewards.shape}")
+    return Dataset.assemble(
+        episodes=_episodes(data, trajectory, name),
+        observations=ArrayColumn(_required(data, observation, name)),
+        actions=ArrayColumn(_required(data, action, name)),
+        rewards=ArrayColumn(rewards.reshape(len(data))),
+        next_observations=ArrayColumn(_required(data, nexts, name)),
+        source=name,
+    )
+
+
+def _tensordict_of(source: Any) -> Any:
+    """The rows of ``source``, in the order in which they were written."""
+    from tensordict import is_tensor_collection
+
+    found = type(source).__name__
+    if isinstance(source, ReplayBuffer):
+        if source.stats()["write_count"] > len(source):
+            raise AdapterError(
+                f"expected a {found} that keeps every row it was given, found {len(source):,} rows left of "
+                f"{source.stats()['write_count']:,}: episodes were overwritten in part; make the storage larger"
+            )
+        source = source.storage
+    if isinstance(source, Storage):
+        if len(source) == 0:
+            raise AdapterError(f"expected a {found} with rows to weight, found it empty: fill it first")
+        source = source[:]
+    if not is_tensor_collection(source) or source.batch_dims != 1:
+        shape = f" of batch size {list(source.batch_size)}" if is_tensor_collection(source) else ""
+        raise AdapterError(
+            f"expected an upweight Dataset, or a replay buffer, storage or tensordict with one row per transition, "
+            f"found {found}{shape}"
+        )
+    return source
+
+
+def _episodes(data: Any, trajectory: Key | None, name: str) -> Episodes:
+    """Where the episodes of a tensordict lie and how they end. Every row is a transition: the next state is known."""
+    done, terminated = _flags(data, _DONE), _flags(data, ("next", "terminated"))
+    if terminated is None:
+        terminated = np.zeros(len(data), bool) if done is None else done
+    truncated = None if done is None else done & ~terminated
+    if done is not None and not (done | terminated).any():
+        raise AdapterError(
+            f"{name}: expected rows that are done, found none among {len(data):,}: mark where episodes end "
+            "(the MinariExperienceReplay of TorchRL 0.14.1 stores zeros: fill it with to_tensordict(dataset))"
+        )
+    key = trajectory or next((key for key in _TRAJECTORY_KEYS if data.get(key, None) is not None), None)
+    if key is not None:
+        ids = _required(data, key, name).reshape(len(data))
+        return segment_by_id(ids, terminated, truncated, next_known=True, source=name)
+    if done is None:
+        raise AdapterError(f"{name}: expected {_DONE} or 'episode' to tell episodes apart, found {_keys(data)}")
+    return segment(terminated, truncated, next_known=True, source=name)
+
+
+def _flags(data: Any, key: Key) -> NDArray[np.bool_] | None:
+    """[R] or None if there are none."""
+    column = data.get(key, None) if hasattr(data, "batch_dims") else None
+    return None if column is None else np.asarray(column.cpu()).astype(bool).reshape(len(data))
+
+
+def _required(data: Any, key: Key, name: str) -> NDArray[Any]:
+    column = data.get(key, None)
+    if not isinstance(column, torch.Tensor):
+        raise AdapterError(f"{name}: expected a tensor {key!r}, found {_keys(data)}")
+    return column.detach().cpu().numpy()
+
+
+def _keys(data: Any) -> str:
+    return ", ".join(sorted(str(key) for key in data.keys(include_nested=True, leaves_only=True)))
+
+
+def _last_rows(sizes: NDArray[np.int64]) -> NDArray[np.int64]:
+    """The last row of every episode that has rows, for episodes of ``sizes`` [N] rows, one after the other."""
+    return np.cumsum(sizes)[sizes > 0] - 1

@@ -1,0 +1,224 @@
+"""PyTorch: batches of indices for a DataLoader, and transitions from several workers and ranks."""
+
+import io
+import json
+import subprocess
+import sys
+from collections.abc import Iterator
+from itertools import islice
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+import torch.multiprocessing as mp
+from numpy.typing import NDArray
+from scipy.stats import chisquare
+from torch.utils.data import DataLoader, TensorDataset
+
+import upweight as uw
+from support.adapters import Adapted, check_adapter, numbered_dataset, steps_of
+from upweight.adapters.pytorch import MOST_WORKERS, EpisodeBatchSampler, WeightedTransitions
+
+# Workers come from a server process without threads: forking the test process, in which other libraries have theirs, may hang.
+PROCESSES = mp.get_context("forkserver")
+PROCESSES.set_forkserver_preload(["pytest", "upweight.adapters.pytorch"])
+WEIGHTS = np.random.default_rng(1).random(20) ** 2
+
+
+def transitions(*, seed: int = 0, **options: Any) -> WeightedTransitions:
+    return WeightedTransitions(numbered_dataset(), WEIGHTS, 16, seed=seed, **options)
+
+
+def drawn(batches: Any, count: int | None = None) -> NDArray[np.int64]:
+    """[count, batch size] the steps of batches of transitions."""
+    return np.stack([steps_of(batch["observations"]) for batch in islice(batches, count)])
+
+
+def two_workers(batches: WeightedTransitions, **options: Any) -> DataLoader[Any]:
+    return DataLoader(batches, batch_size=None, num_workers=2, multiprocessing_context=PROCESSES, **options)
+
+
+# ---- the contract ---------------------------------------------------------------------------------------------------
+def test_index_batches() -> None:
+    def make(dataset: uw.Dataset, weights: NDArray[np.float64], seed: int) -> Adapted:
+        batches = EpisodeBatchSampler(dataset, weights, 256, seed=seed)
+        steps = TensorDataset(torch.tensor(dataset.observations))
+        return adapted(batches, DataLoader(steps, sampler=batches, batch_size=None), lambda batch: batch[0])
+
+    check_adapter(make, numbered_dataset())
+
+
+@pytest.mark.parametrize("discrete", [False, True])
+def test_transition_batches(discrete: bool) -> None:
+    def make(dataset: uw.Dataset, weights: NDArray[np.float64], seed: int) -> Adapted:
+        batches = WeightedTransitions(dataset, weights, 256, seed=seed)
+        return adapted(batches, DataLoader(batches, batch_size=None), lambda batch: batch["observations"])
+
+    check_adapter(make, numbered_dataset(discrete=discrete))
+
+
+def adapted(batches: Any, loader: DataLoader[Any], observations: Any) -> Adapted:
+    """An adapter whose batches have 256 rows, as the contract draws them."""
+    iterator: list[Iterator[Any]] = [iter(loader)]
+
+    def restore(state: Any) -> None:
+        batches.load_state_dict(state)
+        iterator[0] = iter(loader)
+
+    return Adapted(lambda count: steps_of(observations(next(iterator[0])))[:count], batches.state_dict, restore)
+
+
+def test_a_batch_holds_the_transitions_of_its_steps() -> None:
+    dataset = numbered_dataset()
+    batch = next(iter(WeightedTransitions(dataset, "rw", 64, seed=0)))
+    expected = dataset.transitions(steps_of(batch["observations"]))
+    assert list(batch) == list(expected._fields)
+    for name, array in expected._asdict().items():
+        np.testing.assert_array_equal(batch[name].numpy(), array)
+
+
+# ---- epochs and states ----------------------------------------------------------------------------------------------
+def test_epochs_have_a_length_and_differ() -> None:
+    batches = EpisodeBatchSampler(numbered_dataset(), "rw", 8, seed=0, num_batches=5)
+    first, second = torch.stack(list(batches)), torch.stack(list(batches))
+    assert len(batches) == 5 and first.shape == second.shape == (5, 8)
+    assert (first != second).any()
+
+
+def test_without_a_length_batches_never_end() -> None:
+    batches = transitions()
+    with pytest.raises(TypeError, match="give num_batches"):
+        len(batches)
+    assert drawn(batches, 300).shape == (300, 16)
+
+
+@pytest.mark.parametrize("used", [0, 2, 5, 7])
+def test_a_saved_state_goes_on_within_the_epoch(used: int) -> None:
+    def endless(batches: WeightedTransitions) -> Iterator[dict[str, torch.Tensor]]:
+        while True:
+            yield from batches
+
+    batches = transitions(num_batches=5)
+    stream = endless(batches)
+    for _ in range(used):
+        next(stream)
+    file = io.BytesIO()
+    torch.save(batches.state_dict(), file)
+    following = drawn(stream, 7)
+    file.seek(0)
+    other = transitions(seed=9, num_batches=5)
+    other.load_state_dict(torch.load(file, weights_only=True))
+    np.testing.assert_array_equal(drawn(endless(other), 7), following)
+
+
+def test_a_state_of_other_episodes() -> None:
+    state = EpisodeBatchSampler.from_lengths([3, 4], [1, 1], 8, seed=0).state_dict()
+    with pytest.raises(uw.AdapterError, match="these 20 episodes .* found 2 episodes"):
+        transitions().load_state_dict({**state, "begun": torch.zeros(MOST_WORKERS)})
+
+
+def test_an_abandoned_epoch_is_not_drawn_again() -> None:
+    batches = transitions(num_batches=5)
+    assert (drawn(batches, 2) != drawn(batches, 2)).any()
+
+
+# ---- many steps -----------------------------------------------------------------------------------------------------
+def test_beyond_the_whole_numbers_of_float32() -> None:
+    lengths = np.full(4_000, 10_000)  # 40 million steps; float32 is exact up to 2**24 = 16.8 million
+    weights = np.zeros(4_000)
+    weights[[10, -1]] = 1.0, 3.0
+    batches = EpisodeBatchSampler.from_lengths(lengths, weights, 65_536, seed=0)
+    index = next(iter(batches))
+    assert index.dtype == torch.int64
+    last = index[index >= 39_990_000]
+    assert abs(len(last) / len(index) - 0.75) < 0.01
+    assert int(last.max()) < 40_000_000 and len(np.unique(last)) > 9_800  # nearly all 10,000, the odd ones too
+    assert set(np.unique(index[index < 39_990_000] // 10_000)) == {10}
+
+
+# ---- workers --------------------------------------------------------------------------------------------------------
+@pytest.mark.slow
+def test_workers_draw_the_right_steps_from_streams_of_their_own() -> None:
+    batches = transitions(num_batches=801)
+    steps = drawn(two_workers(batches))
+    assert steps.shape == (801, 16)
+    expected = uw.EpisodeSampler(numbered_dataset(), WEIGHTS).probabilities()
+    for part in (steps, steps[0::2], steps[1::2]):
+        counts = np.bincount(part.ravel(), minlength=len(expected))
+        assert (counts[expected == 0] == 0).all()
+        assert chisquare(counts[expected > 0], part.size * expected[expected > 0]).pvalue > 1e-3
+    assert len(np.unique(steps, axis=0)) == 801  # no batch twice, from whichever worker
+
+
+@pytest.mark.slow
+def test_workers_repeat_with_the_seed_and_go_on_with_the_epoch() -> None:
+    batches = transitions(num_batches=5)
+    loader = two_workers(batches)
+    epochs = [drawn(loader)]
+    state = batches.state_dict()
+    epochs += [drawn(loader), drawn(loader)]
+    assert all((one != two).any() for one, two in [epochs[:2], epochs[1:], epochs[::2]])
+    again = transitions(num_batches=5)
+    lasting = two_workers(again, persistent_workers=True)  # one set of processes for all epochs
+    for epoch in epochs:
+        np.testing.assert_array_equal(drawn(lasting), epoch)
+    other = transitions(seed=3, num_batches=5)
+    other.load_state_dict(state)
+    np.testing.assert_array_equal(drawn(two_workers(other)), epochs[1])
+
+
+# ---- ranks ----------------------------------------------------------------------------------------------------------
+def test_a_rank_draws_its_own_batches_and_loads_the_state_of_any() -> None:
+    first, second = transitions(rank=0), transitions(rank=1)
+    np.testing.assert_array_equal(drawn(first, 4), drawn(transitions(), 4))
+    assert (drawn(transitions(rank=0), 4) != drawn(second, 4)).any()
+    other = transitions(rank=1)
+    other.load_state_dict(first.state_dict())  # as where only rank 0 saves
+    np.testing.assert_array_equal(drawn(other, 3), drawn(transitions(rank=1), 7)[4:])
+
+
+DRAW_ON_A_RANK = """
+import sys, torch
+from upweight.adapters.pytorch import EpisodeBatchSampler
+
+store, rank = sys.argv[1:]
+torch.distributed.init_process_group("gloo", init_method=f"file://{store}", rank=int(rank), world_size=2)
+print(next(iter(EpisodeBatchSampler.from_lengths([5, 7], [1, 2], 16, seed=0))).tolist())
+torch.distributed.destroy_process_group()
+"""
+
+
+@pytest.mark.slow
+def test_the_rank_comes_from_the_process_group(tmp_path: Path) -> None:
+    command = [sys.executable, "-c", DRAW_ON_A_RANK, str(tmp_path / "store")]
+    processes = [subprocess.Popen([*command, str(rank)], stdout=subprocess.PIPE, text=True) for rank in (0, 1)]
+    found = [json.loads(process.communicate(timeout=60)[0]) for process in processes]
+    for rank in (0, 1):
+        expected = EpisodeBatchSampler.from_lengths([5, 7], [1, 2], 16, seed=0, rank=rank)
+        assert found[rank] == next(iter(expected)).tolist()
+
+
+# ---- what is refused ------------------------------------------------------------------------------------------------
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"batch_size": 0}, "batch_size as a whole number, at least 1, found 0"),
+        ({"batch_size": 2.5}, "batch_size as a whole number, at least 1, found 2.5"),
+        ({"num_batches": 0}, "num_batches as a whole number, at least 1, found 0"),
+        ({"seed": -1}, "seed as a whole number, at least 0, found -1"),
+        ({"seed": None}, "seed as a whole number, at least 0, found None"),
+        ({"rank": True}, "rank as a whole number, at least 0, found True"),
+    ],
+)
+def test_bad_numbers(options: dict[str, Any], message: str) -> None:
+    with pytest.raises(uw.AdapterError, match=message):
+        EpisodeBatchSampler(numbered_dataset(), **{"weighting": "rw", "batch_size": 8, "seed": 0, **options})
+
+
+def test_bad_weights() -> None:
+    with pytest.raises(uw.WeightingError, match="expected 20 weights .* found shape \\(3,\\)"):
+        EpisodeBatchSampler(numbered_dataset(), np.ones(3), 8, seed=0)
+    with pytest.raises(uw.WeightingError, match="expected 3 weights .* found shape \\(2,\\)"):
+        EpisodeBatchSampler.from_lengths([4, 5, 6], [1, 1], 8, seed=0)
