@@ -1,8 +1,8 @@
-"""Write the tables and figures of docs/results.md and README anew from the stored results of the Hopper suite.
+"""Write tables and figures of README, docs/results.md and the adapters' pages anew from the stored results.
 
     python benchmarks/results_page.py
 
-The results are those of
+Adapters' speeds and trainings are those of benchmarks/adapters.py, the scores in Hopper those of
 
     upweight sweep paper/mixed --only "hopper-*" --algorithm bc --algorithm td3_bc --set updates=250_000 -o float32
     upweight sweep paper/mixed --only "hopper-*" --algorithm bc --algorithm td3_bc --set updates=250_000 \
@@ -11,10 +11,12 @@ The results are those of
 each packed into one file with ``uw.Store(folder).pack(file)``.
 """
 
+import json
 import re
 import shutil
 import tempfile
 from pathlib import Path
+from typing import Any
 
 from measure import RESULTS
 from upweight.experiments.store import open_store
@@ -47,6 +49,30 @@ def sections() -> dict[str, str]:
             rows.append((dataset.name.removeprefix("hopper-"), *map(short_cell, cells)))
     found["short"] = markdown(rows)
     found["precision"] = markdown(precision_rows(results))
+    return found
+
+
+def adapter_sections() -> dict[str, dict[str, str]]:
+    """Page of an adapter -> marker -> Markdown."""
+    pages: dict[str, dict[str, str]] = {}
+    for library, rows in _by_library("adapters").items():
+        lines = [(f"batch of 256 from {rows[0]['steps']:,} steps", "time", "of uniform"), ("---",) * 3]
+        lines += [(row["sampler"], f"{row['microseconds']:,.0f} us", f"{row['of_uniform']:.2f}") for row in rows]
+        pages[f"docs/adapters/{library}.md"] = {"speed": markdown(lines)}
+    for library, rows in _by_library("adapters_training").items():
+        lines = [("BC on `hopper-expert-random-10`", "score, 95% interval", "seeds"), ("---",) * 3]
+        for row in rows:
+            low, high = row["interval"]
+            score = f"{row['mean']:.2f} [{low:.2f}, {high:.2f}]"
+            lines.append((row["weighting"], score, " ".join(f"{score:.2f}" for score in row["scores"])))
+        pages[f"docs/adapters/{library}.md"]["training"] = markdown(lines)
+    return pages
+
+
+def _by_library(name: str) -> dict[str, list[dict[str, Any]]]:
+    found: dict[str, list[dict[str, Any]]] = {}
+    for row in json.loads((RESULTS / f"{name}.json").read_text())["results"]:
+        found.setdefault(row["library"], []).append(row)
     return found
 
 
@@ -98,6 +124,8 @@ def rewrite(page: Path, found: dict[str, str]) -> None:
 def main() -> None:
     for page in ("docs/results.md", "README.md"):
         rewrite(ROOT / page, sections())
+    for page, found in adapter_sections().items():
+        rewrite(ROOT / page, found)
     with tempfile.TemporaryDirectory() as folder:
         drawn = write_report(STORES["float32"], Path(folder) / "report.html")
         for figure, name in FIGURES.items():

@@ -72,19 +72,37 @@ def test_collecting(file: str, workers: int) -> None:
     assert table_row("docs/datasets.md", head) == [f"{row['seconds']:.0f}" for row in rows]
 
 
-def test_the_hopper_suite() -> None:
-    """The tables of README and the results page are what the stored runs give."""
+@pytest.fixture(scope="module")
+def results_page() -> Any:
+    """The program that writes the tables."""
     spec = importlib.util.spec_from_file_location("results_page", ROOT / "benchmarks" / "results_page.py")
     assert spec is not None and spec.loader is not None
     module = importlib.util.module_from_spec(spec)
     with pytest.MonkeyPatch.context() as patch:
         patch.syspath_prepend(str(ROOT / "benchmarks"))
         spec.loader.exec_module(module)
+    return module
+
+
+def test_the_hopper_suite(results_page: Any) -> None:
+    """The tables of README and the results page are what the stored runs give."""
     pages = {name: (ROOT / name).read_text() for name in ("README.md", "docs/results.md")}
-    sections = module.sections()
+    sections = results_page.sections()
     assert sections["short"] in pages["README.md"]
     for name in ("scores BC", "scores TD3+BC", "precision"):
         assert sections[name] in pages["docs/results.md"]
+
+
+def test_adapters(results_page: Any) -> None:
+    """Tables of their pages; and that RW beats uniform draws in both libraries, outside the intervals."""
+    for page, sections in results_page.adapter_sections().items():
+        text = (ROOT / page).read_text()
+        assert all(f"<!-- {name} -->\n{table}" in text for name, table in sections.items()), page
+    training = {(row["library"], row["weighting"]): row["interval"] for row in stored("adapters_training")}
+    for library in ("d3rlpy", "torchrl"):
+        assert training[library, "rw"][0] > training[library, "uniform"][1]
+    ratio = {row["sampler"]: row["of_uniform"] for row in stored("adapters")}
+    assert ratio["d3rlpy WeightedReplayBuffer (ours)"] < 1 / 10
 
 
 def test_the_demo() -> None:

@@ -28,9 +28,11 @@ def workplace(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.mark.slow
+@pytest.mark.filterwarnings("ignore::DeprecationWarning:ray.data.context")  # Ray Data, of its own settings
 @pytest.mark.parametrize("page", PAGES, ids=[str(page.relative_to(ROOT)) for page in PAGES])
 def test_blocks_run(page: Path, workplace: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(workplace)
+    monkeypatch.setenv("MINARI_DATASETS_PATH", str(workplace / "minari"))  # a page sets it; this puts it back
     names: dict[str, object] = {"__name__": "docs"}
     for language, code in blocks(page):
         if language == "python":

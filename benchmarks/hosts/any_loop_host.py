@@ -8,10 +8,10 @@ import upweight as uw
 
 
 def speed_tasks(dataset: uw.Dataset) -> dict[str, Callable[[], object]]:
-    rng = np.random.default_rng(0)
+    rng, trainable = np.random.default_rng(0), np.flatnonzero(dataset.trainable)
     tasks: dict[str, Callable[[], object]] = {
         "NumPy rng.integers and five gathers (uniform)": lambda: dataset.transitions(
-            rng.integers(0, dataset.num_steps, 256)
+            trainable[rng.integers(0, len(trainable), 256)]
         )
     }
     for arrays in ("numpy", "torch", "jax"):

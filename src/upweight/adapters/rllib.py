@@ -1,0 +1,390 @@
+r"""RLlib: offline data whose batches are drawn by episode weights; a class for ``config.offline_data(offline_data_class=...)``.
+
+RLlib hands out rows in the order of the files and knows no weights. Here its reader brings all rows into memory once. After that
+a row of a batch is step t of episode i with probability :math:`w_i / \sum_j w_j T_j`, drawn afresh for every batch, and a learner
+gets what RLlib's own ``OfflinePreLearner`` makes of it: of all rows in advance or, with ``materialize_mapped_data=False``, of the
+drawn ones. Where its connectors would only put columns side by side, that is done here.
+"""
+
+import warnings
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import Any, ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from upweight.adapters.draws import Draws, GivenWeighting
+from upweight.adapters.host import check_host
+from upweight.data.atomic import atomic_target
+from upweight.data.columns import ArrayColumn
+from upweight.data.dataset import Dataset
+from upweight.data.progress import track
+from upweight.data.segment import segment_by_id
+from upweight.data.validate import as_flags, as_rewards
+from upweight.errors import AdapterError, DataLossWarning
+from upweight.samplers.episode import EpisodeSampler
+
+check_host("ray", extra="rllib", oldest="2.55", below="3")
+
+import ray  # noqa: E402
+import ray.data  # noqa: E402
+from ray.rllib.algorithms.algorithm_config import AlgorithmConfig  # noqa: E402
+from ray.rllib.connectors.learner import (  # noqa: E402
+    AddColumnsFromEpisodesToTrainBatch,
+    AddNextObservationsFromEpisodesToTrainBatch,
+    AddObservationsFromEpisodesToBatch,
+    AddStatesFromEpisodesToBatch,
+    AddTimeDimToBatchAndZeroPad,
+    BatchIndividualItems,
+    NumpyToTensor,
+)
+from ray.rllib.core import COMPONENT_RL_MODULE, DEFAULT_MODULE_ID  # noqa: E402
+from ray.rllib.core.columns import Columns  # noqa: E402
+from ray.rllib.env import INPUT_ENV_SPACES  # noqa: E402
+from ray.rllib.offline.offline_data import OfflineData  # noqa: E402
+from ray.rllib.offline.offline_prelearner import SCHEMA, OfflinePreLearner  # noqa: E402
+from ray.rllib.policy.sample_batch import MultiAgentBatch, SampleBatch  # noqa: E402
+from ray.rllib.utils.torch_utils import convert_to_torch_tensor  # noqa: E402
+
+# Of rows that are one step each, learner connectors made of these alone put the columns side by side and nothing else.
+_GATHERING = {
+    AddColumnsFromEpisodesToTrainBatch,
+    AddNextObservationsFromEpisodesToTrainBatch,
+    AddObservationsFromEpisodesToBatch,
+    AddStatesFromEpisodesToBatch,
+    AddTimeDimToBatchAndZeroPad,
+    BatchIndividualItems,
+    NumpyToTensor,
+}
+_GATHERED = (
+    Columns.OBS,
+    Columns.ACTIONS,
+    Columns.REWARDS,
+    Columns.NEXT_OBS,
+    Columns.TERMINATEDS,
+    Columns.TRUNCATEDS,
+)
+_Rows = dict[str, NDArray[Any]]  # columns [M, ...] under RLlib's own names
+_Tensors = dict[str, Any]  # "default_policy/obs" -> torch tensor [B, ...]
+
+
+class WeightedOfflineData(OfflineData):
+    """RLlib's offline data, drawn by episode weights: by return (RW) and with seed 0 unless :meth:`with_weighting` says more.
+
+    ``dataset`` is what was read, as an :class:`upweight.Dataset` of N episodes.
+    """
+
+    _settings: ClassVar[tuple[GivenWeighting, int]] = ("rw", 0)
+
+    @classmethod
+    def with_weighting(cls, weighting: GivenWeighting, *, seed: int = 0) -> type["WeightedOfflineData"]:
+        """The class for ``offline_data_class``.
+
+        ``weighting``: a weighting, its short name ("rw"), a function of the dataset, or an array with a weight per episode
+        (in the order in which episodes first appear in the files). The same ``seed`` gives the same batches.
+        """
+        return type(cls.__name__, (cls,), {"_settings": (weighting, seed), "__doc__": cls.__doc__})
+
+    def __init__(self, config: AlgorithmConfig) -> None:
+        for name in ("is_multi_agent", "input_read_episodes", "input_read_sample_batches"):
+            if getattr(config, name):
+                raise AdapterError(
+                    f"expected data of a single agent with a row per step, found {name}=True; let RLlib record with "
+                    "output_write_episodes=False and output_compress_columns=[], or see write_parquet"
+                )
+        reading = config.copy(copy_frozen=False)
+        reading.materialize_data = False  # the rows are kept here, once is enough
+        super().__init__(reading)
+        self.config = config
+        self._rows, self.dataset = _episode_by_episode(_read_rows(self.data, config), source=str(config.input_))
+        weighting, self._seed = self._settings
+        self._draws = Draws.of(self.dataset, weighting, self._seed)
+        self._local: _Batches | None = None
+        self._remote: list[_Stream] = []
+
+    def sample(
+        self,
+        num_samples: int,
+        return_iterator: bool = False,
+        num_shards: int = 1,
+        module_state: dict[str, Any] | None = None,
+    ) -> Any:
+        """A batch of ``num_samples`` drawn rows, or a list of endless streams of batches: one for each remote learner."""
+        if return_iterator and num_shards > 0:
+            if len(self._remote) != num_shards:
+                self._remote = self._remote_streams(num_shards, module_state)
+            return self._remote
+        if self._local is None:
+            fresh = None if self.learner_handles is None else self._module_state
+            self._local = _Batches(self._source(module_state), self._draws, fresh)
+        batches = self._local
+        if return_iterator:
+            return [_Stream(lambda: batches)]
+        drawn = batches.draw(num_samples)
+        columns = {name.removeprefix(f"{DEFAULT_MODULE_ID}/"): tensor.numpy() for name, tensor in drawn.items()}
+        return MultiAgentBatch({DEFAULT_MODULE_ID: SampleBatch(columns)}, env_steps=num_samples)
+
+    @property
+    def weights(self) -> NDArray[np.float64]:
+        """[N] of the episodes of ``dataset``."""
+        return self._draws.sampler.state_dict()["weights"]
+
+    def state_dict(self) -> dict[str, Any]:
+        """Weights and the state of the generator, as arrays, whole numbers and names."""
+        self._refuse_remote()
+        return self._draws.state_dict()
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        """Go on with the draws from where :meth:`state_dict` was called on the same data."""
+        self._refuse_remote()
+        self._draws.load_state_dict(state)
+
+    def _refuse_remote(self) -> None:
+        if self._remote:
+            raise AdapterError(
+                f"the draws of {len(self._remote)} remote learners go on in their own processes and cannot be saved or "
+                "restored; use num_learners=0 if you need that"
+            )
+
+    def _source(self, module_state: dict[str, Any] | None) -> "_Source":
+        if self.module_spec is None:
+            raise AdapterError("expected to be used by an RLlib algorithm, which says what module the rows are for")
+        if self.module_spec.build().is_stateful():
+            raise AdapterError(
+                "expected a module without memory, found a stateful one: rows are drawn one by one, not as sequences"
+            )
+        config = self.config.copy(copy_frozen=False)
+        config.input_read_schema = {}  # the rows are as RLlib names them by now
+        spaces = self.spaces[INPUT_ENV_SPACES]
+        pieces = {type(piece) for piece in config.build_learner_connector(*spaces).connectors}
+        if pieces <= _GATHERING and self.prelearner_class is OfflinePreLearner and self._rows.keys() <= SCHEMA.keys():
+            return _Source({name: self._rows[name] for name in _GATHERED})
+        prelearner = partial(
+            self.prelearner_class,
+            config=config,
+            spaces=spaces,
+            module_spec=self.module_spec,
+            module_state=module_state or self._module_state(),
+        )
+        if config.materialize_mapped_data:
+            size = self.data_read_batch_size or config.train_batch_size_per_learner
+            return _Source(_mapped(self._rows, prelearner(), size))
+        return _Source(self._rows, prelearner, config.prelearner_module_synch_period)
+
+    def _module_state(self) -> Any:
+        """The learner's module as it is now, for connectors that ask it for values."""
+        if self.learner_handles is None:
+            return None
+        get_state = self.learner_handles[0].get_state
+        if self.config.num_learners == 0:
+            return get_state(components=COMPONENT_RL_MODULE)[COMPONENT_RL_MODULE]
+        return ray.get(get_state.remote(components=COMPONENT_RL_MODULE))[COMPONENT_RL_MODULE]
+
+    def _remote_streams(self, count: int, module_state: dict[str, Any] | None) -> "list[_Stream]":
+        source = ray.put(self._source(module_state))
+        sampler = self._draws.sampler.state_dict()
+        seeds = np.random.SeedSequence(self._seed).spawn(count)
+        return [_Stream(partial(_open_batches, source, sampler, seed)) for seed in seeds]
+
+
+@dataclass(frozen=True)
+class _Source:
+    """What batches are made of, wherever they are made."""
+
+    rows: _Rows  # as a learner takes them or, if there is a pre-learner, as that does
+    prelearner: Callable[[], OfflinePreLearner] | None = None  # makes one
+    period: int = 1  # batches after which it gets the module that has learned since
+
+
+class _Batches:
+    """Drawn rows as a learner takes them."""
+
+    def __init__(self, source: _Source, draws: Draws, module_state: Callable[[], Any] | None) -> None:
+        self._rows, self._period, self._draws, self._module_state = source.rows, source.period, draws, module_state
+        self._prelearner: Any = None if source.prelearner is None else source.prelearner()
+        self._made = 0
+        self.num_rows = len(source.rows[Columns.REWARDS])
+
+    def draw(self, count: int) -> _Tensors:
+        index = self._draws.rows(count)
+        drawn = {name: column[index] for name, column in self._rows.items()}
+        if self._prelearner is None:
+            return {f"{DEFAULT_MODULE_ID}/{name}": convert_to_torch_tensor(column) for name, column in drawn.items()}
+        if self._module_state is not None and self._made and self._made % self._period == 0:
+            self._prelearner._module.set_state(self._module_state())
+        self._made += 1
+        return _prepared(self._prelearner, drawn)
+
+
+class _Stream:
+    """What a learner iterates over in place of a ``ray.data.DataIterator``."""
+
+    def __init__(self, batches: Callable[[], _Batches]) -> None:
+        self._batches = batches  # called where the learner is
+
+    def iter_torch_batches(self, *, batch_size: int, device: Any = None, **_: Any) -> "_Epochs":
+        return _Epochs(self._batches(), batch_size, device)
+
+
+@dataclass(frozen=True)
+class _Epochs:
+    """Each iteration is an epoch: as many draws as there are rows. The next one goes on with other draws."""
+
+    batches: _Batches
+    batch_size: int
+    device: Any
+
+    def __iter__(self) -> Iterator[_Tensors]:
+        for _ in range(max(1, self.batches.num_rows // self.batch_size)):
+            yield {name: tensor.to(self.device) for name, tensor in self.batches.draw(self.batch_size).items()}
+
+
+def _open_batches(source: Any, sampler: dict[str, Any], seed: np.random.SeedSequence) -> _Batches:
+    """In the process of a remote learner; its module stays, for values, what it was at the start, as in RLlib."""
+    return _Batches(ray.get(source), Draws(EpisodeSampler.from_state_dict(sampler), seed), None)
+
+
+def _prepared(prelearner: OfflinePreLearner, rows: _Rows) -> _Tensors:
+    """What RLlib makes of rows, without the extra steps that carry the value after a row and are masked out of the loss."""
+    separate = np.arange(len(rows[Columns.REWARDS])).astype(str)  # a row drawn twice is two rows, not one episode
+    batch = prelearner({**rows, Columns.EPS_ID: separate})
+    mask = batch.get(f"{DEFAULT_MODULE_ID}/{Columns.LOSS_MASK}")
+    return batch if mask is None else {name: tensor[mask] for name, tensor in batch.items()}
+
+
+def _mapped(rows: _Rows, prelearner: OfflinePreLearner, size: int) -> _Rows:
+    """All rows as a learner takes them, ``size`` at a time."""
+    count = len(rows[Columns.REWARDS])
+    starts = track(range(0, count, size), total=-(-count // size), description="mapping rows")
+    parts = [_prepared(prelearner, {name: column[at : at + size] for name, column in rows.items()}) for at in starts]
+    mapped = {
+        name.removeprefix(f"{DEFAULT_MODULE_ID}/"): np.concatenate([part[name].numpy() for part in parts])
+        for name in parts[0]
+    }
+    if any(len(column) != count for column in mapped.values()):
+        raise AdapterError(
+            f"expected learner connectors that make {count:,} rows of {count:,}, found "
+            f"{', '.join(f'{len(column):,} {name}' for name, column in mapped.items())}; set materialize_mapped_data=False"
+        )
+    return mapped
+
+
+def write_parquet(dataset: Dataset, path: str | Path) -> list[str]:
+    """Write the transitions of a dataset as a Parquet file of rows that RLlib reads: ``input_=[path]``.
+
+    Returns what such rows cannot express, and warns about it. Images and other arrays keep their shape.
+    """
+    from pyarrow import array, parquet, table
+    from ray.data.extensions import ArrowTensorArray
+
+    if not isinstance(dataset, Dataset):
+        raise AdapterError(f"expected an upweight.Dataset (see upweight.load), found {type(dataset).__name__}")
+    episodes = dataset.episodes
+    index = np.flatnonzero(dataset.trainable)
+    of_row = np.repeat(np.arange(len(episodes)), dataset.num_transitions)  # [M] episode of each row
+    last = np.append(of_row[1:] != of_row[:-1], True)  # the rows that are an episode's last
+    steps = dataset.transitions(index)
+
+    def column(values: NDArray[Any]) -> Any:
+        return array(values) if values.ndim == 1 else ArrowTensorArray.from_numpy(np.array(values))
+
+    rows = {
+        Columns.EPS_ID: array([f"{Path(path).stem}-{number}" for number in of_row.tolist()]),
+        Columns.OBS: column(steps.observations),
+        Columns.ACTIONS: column(steps.actions),
+        Columns.REWARDS: column(steps.rewards),
+        Columns.NEXT_OBS: column(steps.next_observations),
+        Columns.TERMINATEDS: column(steps.terminated),
+        Columns.TRUNCATEDS: column(last & episodes.truncated[of_row]),
+    }
+    with atomic_target(Path(path)) as target:
+        parquet.write_table(table(rows), target)
+    lost = _lost(dataset)
+    if lost:
+        warnings.warn(f"{path}: RLlib's rows do not keep {'; '.join(lost)}", DataLossWarning, stacklevel=2)
+    return lost
+
+
+def _lost(dataset: Dataset) -> list[str]:
+    episodes = dataset.episodes
+    lost = []
+    if (dropped := int((dataset.num_transitions < dataset.lengths).sum())) > 0:
+        lost.append(f"the last step (and its reward) of {dropped} episodes, whose next observation is unknown")
+    if (cut := int((~episodes.complete & (episodes.terminated | episodes.truncated)).sum())) > 0:
+        lost.append(f"that {cut} ended episodes were declared incomplete")
+    return lost
+
+
+def _blocks(data: Any, config: AlgorithmConfig) -> list[_Rows]:
+    """The columns of the data, block after block in the order of the files.
+
+    Local Parquet files are read here: to start the processes with which Ray Data would do it takes seconds.
+    """
+    from pyarrow import parquet
+    from ray.data.block import BlockAccessor
+
+    paths = [Path(path) for path in (config.input_ if isinstance(config.input_, list) else [config.input_])]
+    plain = config.input_read_method == "read_parquet" and not config.input_read_method_kwargs
+    if plain and config.input_filesystem is None and all(path.exists() for path in paths):
+        return [BlockAccessor.for_block(parquet.read_table(path)).to_numpy() for path in paths]
+    data.context.execution_options.preserve_order = True  # else blocks come as they are ready, and no seed helps
+    return list(data.iter_batches(batch_size=None, batch_format="numpy"))
+
+
+def _read_rows(data: Any, config: AlgorithmConfig) -> _Rows:
+    """The columns of data with a row per step, under RLlib's own names."""
+    own_name = {given: own for own, given in {**SCHEMA, **config.input_read_schema}.items()}
+    blocks = _blocks(data, config)
+    if not blocks:
+        raise AdapterError(f"{config.input_}: expected at least one row, found none")
+    rows = {own_name.get(name, name): _joined([block[name] for block in blocks]) for name in blocks[0]}
+    if Columns.TERMINATEDS not in rows and "dones" in rows:
+        rows[Columns.TERMINATEDS] = rows["dones"]
+    needed = [Columns.EPS_ID, Columns.OBS, Columns.ACTIONS, Columns.REWARDS, Columns.TERMINATEDS]
+    if config.ignore_final_observation and Columns.OBS in rows:
+        rows[Columns.NEXT_OBS] = np.zeros_like(rows[Columns.OBS])
+    missing = [name for name in [*needed, Columns.NEXT_OBS] if name not in rows]
+    if missing:
+        raise AdapterError(
+            f"{config.input_}: expected columns {', '.join([*needed, Columns.NEXT_OBS])}, found {', '.join(rows)}; "
+            "name yours with input_read_schema"
+        )
+    rows.setdefault(Columns.TRUNCATEDS, np.zeros(len(rows[Columns.REWARDS]), bool))
+    return rows
+
+
+def _joined(parts: list[NDArray[Any]]) -> NDArray[Any]:
+    """The blocks of a column; vectors that Arrow keeps as lists become one array, whatever has no common shape stays."""
+    column = np.concatenate(parts)
+    if column.dtype != object or len(column) == 0 or not isinstance(column[0], np.ndarray):
+        return column
+    return np.stack(list(column)) if len({np.shape(row) for row in column}) == 1 else column
+
+
+def _episode_by_episode(rows: _Rows, *, source: str) -> tuple[_Rows, Dataset]:
+    """The rows of each episode together, in the order in which episodes first appear; and the same rows as a dataset."""
+    for name in (Columns.OBS, Columns.ACTIONS, Columns.NEXT_OBS):
+        if rows[name].dtype.kind not in "biuf":
+            raise AdapterError(
+                f"{source}: column {name!r}: expected arrays of one shape, found {type(rows[name][0]).__name__} objects; "
+                "compressed columns and dictionaries cannot be read (record with output_compress_columns=[])"
+            )
+    ids = np.asarray(rows[Columns.EPS_ID]).astype(str).astype(object)
+    _, first, of_row = np.unique(ids, return_index=True, return_inverse=True)
+    order = np.argsort(first[of_row], kind="stable")
+    rows = {name: column[order] for name, column in rows.items()}
+    count = len(ids)
+    terminated = as_flags(rows[Columns.TERMINATEDS], key=Columns.TERMINATEDS, num_steps=count, source=source)
+    truncated = as_flags(rows[Columns.TRUNCATEDS], key=Columns.TRUNCATEDS, num_steps=count, source=source)
+    rewards = as_rewards(rows[Columns.REWARDS], key=Columns.REWARDS, num_steps=count, source=source)
+    return rows, Dataset.assemble(
+        episodes=segment_by_id(ids[order], terminated, truncated, next_known=True, source=source),
+        observations=ArrayColumn(rows[Columns.OBS]),
+        actions=ArrayColumn(rows[Columns.ACTIONS]),
+        rewards=ArrayColumn(rewards),
+        next_observations=ArrayColumn(rows[Columns.NEXT_OBS]),
+        source=source,
+    )
