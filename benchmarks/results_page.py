@@ -118,7 +118,7 @@ def rewrite(page: Path, found: dict[str, str]) -> None:
         text = re.sub(
             rf"(<!-- {re.escape(name)} -->\n).*?(?=\n\n|\Z)", lambda m, t=table: m[1] + t.rstrip(), text, flags=re.S
         )
-    page.write_text(text)
+    page.write_text(text.rstrip() + "\n")
 
 
 def main() -> None:

@@ -103,6 +103,18 @@ def test_adapters(results_page: Any) -> None:
         assert training[library, "rw"][0] > training[library, "uniform"][1]
     ratio = {row["sampler"]: row["of_uniform"] for row in stored("adapters")}
     assert ratio["d3rlpy WeightedReplayBuffer (ours)"] < 1 / 10
+    assert ratio["TorchRL EpisodeWeightedSampler (ours)"] < 1.2
+    times = {row["sampler"].removesuffix(" (ours)"): f"{row['microseconds']:,.0f}" for row in stored("adapters")}
+    readme = " ".join((ROOT / "README.md").read_text().split())
+    for ours, own in (
+        ("d3rlpy WeightedReplayBuffer", "d3rlpy ReplayBuffer (uniform)"),
+        ("TorchRL EpisodeWeightedSampler", "TorchRL RandomSampler (uniform)"),
+        ("PyTorch EpisodeBatchSampler", "PyTorch RandomSampler (uniform)"),
+    ):
+        assert re.search(rf"{ours.split()[0]}[^;.]* {times[ours]} [^;.]*{times[own]}\b", readme), ours
+    assert f"`WeightedRandomSampler`: {times['PyTorch WeightedRandomSampler (weighted)']}" in readme
+    theirs = ratio["PyTorch WeightedRandomSampler (weighted)"]
+    assert ratio["PyTorch EpisodeBatchSampler (ours)"] < theirs / 5
 
 
 def test_the_demo() -> None:
