@@ -1,6 +1,7 @@
 """What drawing by weight costs inside other libraries, and what it gains there.
 
     python benchmarks/adapters.py            # time per batch of 256: the library's uniform draws, its own weighted ones, ours
+    python benchmarks/adapters.py --returns  # mean return of the episodes that batches come from, uniform and RW
     python benchmarks/adapters.py --train    # BC of d3rlpy and TorchRL on a Hopper mix, uniform and RW, in the simulator
 
 Times are medians of interleaved rounds, on one thread; 1,000 episodes (for RLlib 100) of 1,000 steps, 17 observations, 6 actions.
@@ -67,6 +68,37 @@ def measure_speed(names: list[str], rounds: int, results: list[dict[str, Any]]) 
             )
 
 
+def compare_returns(names: list[str], results: list[dict[str, Any]], batches: int = 40) -> None:
+    """Batches show observations; which episode each is of, and so its return, is looked up."""
+    dataset = mixed_dataset()
+    episode = np.repeat(np.arange(dataset.num_episodes), dataset.lengths)
+    found_in = {row.tobytes(): episode[step] for step, row in enumerate(dataset.observations)}
+    for name in names:
+        for weighting in ("uniform", "rw"):
+            draw = host(name).draw_observations(dataset, weighting, 0)
+            drawn = [
+                found_in[row.tobytes()] for _ in range(batches) for row in np.ascontiguousarray(draw(), np.float32)
+            ]
+            mean = float(dataset.returns[drawn].mean())
+            expected = expected_return(dataset, weighting)
+            print(
+                f"{name}, {weighting}: mean return of drawn episodes {mean:,.0f}, by the weights {expected:,.0f}",
+                flush=True,
+            )
+            results.append(
+                {"library": name, "weighting": weighting, "drawn": len(drawn), "mean": mean, "by_the_weights": expected}
+            )
+
+
+def mixed_dataset() -> uw.Dataset:
+    return uw.make_dataset("hopper-expert-random-10", steps=100_000)
+
+
+def expected_return(dataset: uw.Dataset, weighting: str) -> float:
+    weights = uw.make_weighting(weighting)(dataset)
+    return uw.step_weighted_return(weights, dataset.returns, dataset.num_transitions)
+
+
 def play(act: Callable[[NDArray[Any]], NDArray[Any]], env_id: str, episodes: int, seed: int) -> float:
     """Mean score of the episodes, played side by side."""
     environments = [uw.make_environment(env_id) for _ in range(episodes)]
@@ -84,7 +116,7 @@ def play(act: Callable[[NDArray[Any]], NDArray[Any]], env_id: str, episodes: int
 
 
 def compare_training(names: list[str], seeds: int, updates: int, episodes: int, results: list[dict[str, Any]]) -> None:
-    dataset = uw.make_dataset("hopper-expert-random-10", steps=100_000)
+    dataset = mixed_dataset()
     for name in names:
         for weighting in ("uniform", "rw"):
             scores = []
@@ -106,7 +138,6 @@ def compare_training(names: list[str], seeds: int, updates: int, episodes: int, 
                     "scores": [round(score, 4) for score in scores],
                     "mean": round(found.point, 4),
                     "interval": [round(found.low, 4), round(found.high, 4)],
-                    "return_of_drawn_steps": round(drawn, 1),
                 }
             )
 
@@ -115,18 +146,24 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--libraries", nargs="+", help="default: all")
     parser.add_argument("--rounds", type=int, default=9)
+    parser.add_argument("--returns", action="store_true", help="look at what is drawn instead of timing")
     parser.add_argument("--train", action="store_true", help="train instead of timing")
     parser.add_argument("--seeds", type=int, default=5)
     parser.add_argument("--updates", type=int, default=10_000)
     parser.add_argument("--episodes", type=int, default=10)
     arguments = parser.parse_args()
     results: list[dict[str, Any]] = []
-    if arguments.train:
+    name = "adapters"
+    if arguments.returns:
+        name = "adapters_returns"
+        compare_returns(arguments.libraries or list(EPISODES), results)
+    elif arguments.train:
+        name = "adapters_training"
         names = arguments.libraries or list(TRAINING)
         compare_training(names, arguments.seeds, arguments.updates, arguments.episodes, results)
     else:
         measure_speed(arguments.libraries or list(EPISODES), arguments.rounds, results)
-    print(f"wrote {record('adapters_training' if arguments.train else 'adapters', PACKAGES, results)}")
+    print(f"wrote {record(name, PACKAGES, results)}")
 
 
 if __name__ == "__main__":

@@ -66,6 +66,11 @@ def adapter_sections() -> dict[str, dict[str, str]]:
             score = f"{row['mean']:.2f} [{low:.2f}, {high:.2f}]"
             lines.append((row["weighting"], score, " ".join(f"{score:.2f}" for score in row["scores"])))
         pages[f"docs/adapters/{library}.md"]["training"] = markdown(lines)
+    lines = [("", "uniform", "by the weights", "RW", "by the weights"), ("---",) * 5]
+    for library, rows in _by_library("adapters_returns").items():
+        cells = [f"{row[key]:,.0f}" for row in rows for key in ("mean", "by_the_weights")]
+        lines.append((library.replace("_", " "), *cells))
+    pages["docs/adapters/index.md"] = {"returns": markdown(lines)}
     return pages
 
 

@@ -98,6 +98,8 @@ def test_adapters(results_page: Any) -> None:
     for page, sections in results_page.adapter_sections().items():
         text = (ROOT / page).read_text()
         assert all(f"<!-- {name} -->\n{table}" in text for name, table in sections.items()), page
+    for row in stored("adapters_returns"):  # 10,240 draws
+        assert row["mean"] == pytest.approx(row["by_the_weights"], rel=0.1)
     training = {(row["library"], row["weighting"]): row["interval"] for row in stored("adapters_training")}
     for library in ("d3rlpy", "torchrl"):
         assert training[library, "rw"][0] > training[library, "uniform"][1]

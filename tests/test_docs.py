@@ -29,6 +29,7 @@ def workplace(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.mark.slow
 @pytest.mark.filterwarnings("ignore::DeprecationWarning:ray.data.context")  # Ray Data, of its own settings
+@pytest.mark.filterwarnings("ignore:os.fork:RuntimeWarning")  # JAX, when Ray starts its servers
 @pytest.mark.parametrize("page", PAGES, ids=[str(page.relative_to(ROOT)) for page in PAGES])
 def test_blocks_run(page: Path, workplace: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(workplace)

@@ -32,6 +32,12 @@ def speed_tasks(dataset: uw.Dataset) -> dict[str, Callable[[], object]]:
     }
 
 
+def draw_observations(dataset: uw.Dataset, weighting: str, seed: int) -> Callable[[], NDArray[np.float32]]:
+    """Observations [256, d] of a batch."""
+    buffer = WeightedReplayBuffer(dataset, weighting, seed=seed)
+    return lambda: buffer.sample_transition_batch(BATCH).observations
+
+
 def train_bc(
     dataset: uw.Dataset, weighting: str, seed: int, updates: int
 ) -> Callable[[NDArray[np.float32]], NDArray[np.float32]]:

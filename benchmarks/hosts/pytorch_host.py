@@ -4,6 +4,7 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 import torch
+from numpy.typing import NDArray
 from torch.utils.data import DataLoader, RandomSampler, TensorDataset, WeightedRandomSampler
 
 import upweight as uw
@@ -31,6 +32,12 @@ def speed_tasks(dataset: uw.Dataset) -> dict[str, Callable[[], object]]:
         ),
     }
     return {label: _endless(loader).__next__ for label, loader in loaders.items()}
+
+
+def draw_observations(dataset: uw.Dataset, weighting: str, seed: int) -> Callable[[], NDArray[Any]]:
+    """Observations [256, d] of a batch."""
+    batches = iter(DataLoader(WeightedTransitions(dataset, weighting, BATCH, seed=seed), batch_size=None))
+    return lambda: next(batches)["observations"].numpy()
 
 
 def _tensors(dataset: uw.Dataset) -> TensorDataset:

@@ -11,6 +11,7 @@ from typing import Any
 import gymnasium as gym
 import numpy as np
 import ray
+from numpy.typing import NDArray
 from ray.rllib.algorithms.bc import BCConfig
 from ray.rllib.algorithms.marwil import MARWILConfig
 
@@ -27,14 +28,7 @@ def speed_tasks(dataset: uw.Dataset) -> dict[str, Callable[[], object]]:
     MARWIL it prepares them anew after each epoch, in a pause; what is measured here is the slicing between pauses. Ours prepares
     the rows of a MARWIL batch when they are drawn or, where the config says so ("in advance"), all of them once.
     """
-    folder = Path(tempfile.mkdtemp(prefix="upweight-rllib-"))
-    atexit.register(shutil.rmtree, folder, ignore_errors=True)
-    if not ray.is_initialized():
-        # Four processors in name: with two, the processes that map the rows leave none for the one that reads them.
-        ray.init(num_cpus=4, include_dashboard=False, log_to_driver=False, logging_level="ERROR", _temp_dir=str(folder))
-    logging.getLogger("ray.data").setLevel(logging.ERROR)
-    write_parquet(dataset, folder / "rows.parquet")
-    path = str(folder / "rows.parquet")
+    path = _rows_for_ray(dataset)
     kinds: dict[str, tuple[Any, dict[str, Any]]] = {
         "RLlib BC OfflineData (in order)": (BCConfig, {}),
         "RLlib BC WeightedOfflineData (ours)": (BCConfig, {"offline_data_class": WeightedOfflineData}),
@@ -48,7 +42,26 @@ def speed_tasks(dataset: uw.Dataset) -> dict[str, Callable[[], object]]:
     return {name: _task(make(), dataset, path, options) for name, (make, options) in kinds.items()}
 
 
-def _task(config: Any, dataset: uw.Dataset, path: str, options: dict[str, Any]) -> Callable[[], object]:
+def draw_observations(dataset: uw.Dataset, weighting: str, seed: int) -> Callable[[], NDArray[Any]]:
+    """Observations [256, d] of a batch of BC."""
+    weighted = WeightedOfflineData.with_weighting(weighting, seed=seed)
+    sample = _task(BCConfig(), dataset, _rows_for_ray(dataset), {"offline_data_class": weighted})
+    return lambda: sample()["default_policy"]["obs"]
+
+
+def _rows_for_ray(dataset: uw.Dataset) -> str:
+    """The dataset as a file for RLlib, with Ray started."""
+    folder = Path(tempfile.mkdtemp(prefix="upweight-rllib-"))
+    atexit.register(shutil.rmtree, folder, ignore_errors=True)
+    if not ray.is_initialized():
+        # Four processors in name: with two, the processes that map the rows leave none for the one that reads them.
+        ray.init(num_cpus=4, include_dashboard=False, log_to_driver=False, logging_level="ERROR", _temp_dir=str(folder))
+    logging.getLogger("ray.data").setLevel(logging.ERROR)
+    write_parquet(dataset, folder / "rows.parquet")
+    return str(folder / "rows.parquet")
+
+
+def _task(config: Any, dataset: uw.Dataset, path: str, options: dict[str, Any]) -> Callable[[], Any]:
     """A batch from the offline data of a real algorithm."""
     config.environment(
         observation_space=gym.spaces.Box(-np.inf, np.inf, dataset.observation_shape, np.float32),

@@ -36,6 +36,13 @@ def speed_tasks(dataset: uw.Dataset) -> dict[str, Callable[[], object]]:
     return {**tasks, "TorchRL PrioritizedSampler (weighted)": prioritized.sample}
 
 
+def draw_observations(dataset: uw.Dataset, weighting: str, seed: int) -> Callable[[], NDArray[Any]]:
+    """Observations [256, d] of a batch."""
+    sampler = EpisodeWeightedSampler(dataset, weighting, seed=seed)
+    buffer = _buffer(to_tensordict(dataset), sampler, SPEED_BATCH)
+    return lambda: buffer.sample()["observation"].numpy()
+
+
 def train_bc(
     dataset: uw.Dataset, weighting: str, seed: int, updates: int
 ) -> Callable[[NDArray[Any]], NDArray[np.float32]]:

@@ -5,6 +5,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import minari
 import numpy as np
 import pytest
 from scipy.stats import chisquare
@@ -14,7 +15,6 @@ from support.adapters import Adapted, check_adapter, numbered_dataset, steps_of
 from support.datasets import random_dataset
 
 pytestmark = pytest.mark.slow
-minari = pytest.importorskip("minari")
 
 
 @pytest.fixture(autouse=True)

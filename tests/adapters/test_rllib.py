@@ -5,8 +5,10 @@ from itertools import chain, repeat
 from pathlib import Path
 from typing import Any
 
+import gymnasium as gym
 import numpy as np
 import pytest
+import ray
 
 import upweight as uw
 from support.adapters import Adapted, check_adapter, numbered_dataset, steps_of
@@ -14,9 +16,8 @@ from support.adapters import Adapted, check_adapter, numbered_dataset, steps_of
 pytestmark = [
     pytest.mark.slow,
     pytest.mark.filterwarnings("ignore::DeprecationWarning:ray.data.context"),  # of Ray Data's own settings, to itself
+    pytest.mark.filterwarnings("ignore:os.fork:RuntimeWarning"),  # of JAX, if it is loaded, when Ray starts its servers
 ]
-ray = pytest.importorskip("ray")
-gym = pytest.importorskip("gymnasium")
 
 
 @pytest.fixture(scope="module", autouse=True)
