@@ -139,8 +139,8 @@ def test_dataset_table(store: Store) -> None:
     (row,) = pandas.read_csv(io.StringIO(datasets_csv(rows))).itertuples()
     assert (row.dataset, row.episodes, row.mean, row.rpsv) == ("hopper-expert-random-5", 1000, 0.05, 0.0014)
     assert row.paper_rpsv == pytest.approx(0.0014, abs=1e-4)
-    assert "hopper-expert-random-5 & 1,000 & 1,000,000 & 0.05 & 0.0014 & 0.0014" in datasets_latex(rows)
-    assert "<td>0.0014</td>" in datasets_html(rows)
+    assert "hopper-expert-random-5 & 1,000 & 1,000,000 & 0.05 & 0.001400 & 0.001436" in datasets_latex(rows)
+    assert "<td>0.001400</td>" in datasets_html(rows)
 
 
 def test_numbers_as_text() -> None:

@@ -126,8 +126,8 @@ def datasets_html(rows: Sequence[DatasetRow]) -> str:
 
 def _dataset_cells(row: DatasetRow) -> list[str]:
     facts = row.facts
-    rpsv = f"{facts.rpsv:.4f}" if facts.normalized else f"{facts.rpsv:.4g}"
-    paper = "" if row.paper_rpsv is None else f"{row.paper_rpsv:.4f}"
+    rpsv = f"{facts.rpsv:.6f}" if facts.normalized else f"{facts.rpsv:.4g}"
+    paper = "" if row.paper_rpsv is None else f"{row.paper_rpsv:.6f}"
     mean = score_text(facts.mean, normalized=facts.normalized)
     return [facts.dataset.name, f"{facts.episodes:,}", f"{facts.steps:,}", mean, rpsv, paper]
 
