@@ -25,8 +25,9 @@ EPISODES = {
     "any_loop": 1000,
     "rllib": 100,
 }  # RLlib prepares rows slowly
+DRAWING = (*EPISODES, "minari")
 TRAINING = ("d3rlpy", "torchrl")
-PACKAGES = ["upweight", "numpy", "torch", "d3rlpy", "torchrl", "ray", "jax", "gymnasium", "mujoco"]
+PACKAGES = ["upweight", "numpy", "torch", "d3rlpy", "torchrl", "ray", "minari", "jax", "gymnasium", "mujoco"]
 
 
 def host(name: str) -> Any:
@@ -156,7 +157,7 @@ def main() -> None:
     name = "adapters"
     if arguments.returns:
         name = "adapters_returns"
-        compare_returns(arguments.libraries or list(EPISODES), results)
+        compare_returns(arguments.libraries or list(DRAWING), results)
     elif arguments.train:
         name = "adapters_training"
         names = arguments.libraries or list(TRAINING)

@@ -91,6 +91,13 @@ def test_the_hopper_suite(results_page: Any) -> None:
     assert sections["short"] in pages["README.md"]
     for name in ("scores BC", "scores TD3+BC", "precision"):
         assert sections[name] in pages["docs/results.md"]
+    for record in open_store(RESULTS / "hopper_mixed_bfloat16.jsonl").runs():
+        method = {"bc": "BC", "td3_bc": "TD3+BC"}[record["spec"]["algorithm"]]
+        seconds = [f"{record[key]:.0f} s" for key in ("train_seconds", "evaluate_seconds")]
+        text = " ".join(pages["docs/results.md"].split())
+        assert re.search(
+            rf"the {record['agents']} {re.escape(method)} agents( took)? {seconds[0]}[^.,]* {seconds[1]}", text
+        )
 
 
 def test_adapters(results_page: Any) -> None:

@@ -99,7 +99,6 @@ def test_slices_add_up(study: Experiment, tmp_path: Path) -> None:
         paused += 1
         assert result.paused and paused < 200
     assert whole.finished == result.finished == 8 and paused > 2
-    assert all(record["train_seconds"] > 0 for record in Store(tmp_path / "sliced").runs())
     theirs, ours = contents(tmp_path / "whole"), contents(tmp_path / "sliced")
     assert (
         theirs.keys() == ours.keys()
@@ -123,6 +122,14 @@ def test_evaluating_beside_the_next_training_changes_nothing(study: Experiment, 
     assert next(steps) is populations[0]  # the second time nothing is left to do
     steps.close()
     assert {run.run_id for run in populations[0].runs} == contents(tmp_path / "cut").keys()
+
+
+def test_the_time_of_slices_is_summed(tmp_path: Path) -> None:
+    store = Store(tmp_path / "store", create=True)
+    note = store.begin_population("id", []) / "time.json"
+    assert [store.add_time("id", seconds) for seconds in (2.5, 4.0)] == [2.5, 6.5]
+    note.write_text("{")  # cut short
+    assert store.add_time("id", 1.0) == 1.0
 
 
 def test_work_in_the_background() -> None:
