@@ -17,7 +17,6 @@ from support.results import make_study
 from upweight.cli.main import main
 from upweight.engine.train import TrainingPaused
 from upweight.errors import DatasetError
-from upweight.experiments.background import Background
 from upweight.experiments.executor import LocalExecutor
 from upweight.experiments.experiment_file import Experiment, read_experiment
 from upweight.experiments.packing import pack
@@ -130,18 +129,6 @@ def test_the_time_of_slices_is_summed(tmp_path: Path) -> None:
     assert [store.add_time("id", seconds) for seconds in (2.5, 4.0)] == [2.5, 6.5]
     note.write_text("{")  # cut short
     assert store.add_time("id", 1.0) == 1.0
-
-
-def test_work_in_the_background() -> None:
-    background, done = Background(), []
-    background.start(lambda: done.append(1))
-    background.start(lambda: done.append(2))  # after the first
-    background.wait()
-    assert done == [1, 2]
-    background.start(lambda: done.index(3))
-    with pytest.raises(ValueError, match="3 is not in list"):
-        background.wait()
-    background.wait()  # once
 
 
 @pytest.mark.slow

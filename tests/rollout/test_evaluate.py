@@ -36,6 +36,17 @@ def test_an_episode_depends_on_seed_and_number_only() -> None:
     assert not set(other.returns) & set(alone.returns)
 
 
+def test_a_seed_for_each_policy() -> None:
+    policies = [make_policy("Hopper-v5", seed=seed) for seed in range(3)]
+    together = uw.evaluate(policies, "Hopper-v5", 3, [4, 0, 4], workers=1)
+    for policy, seed, found in zip(policies, (4, 0, 4), together, strict=True):
+        assert same(found, uw.evaluate(policy, "Hopper-v5", 3, seed, workers=1))
+    with pytest.raises(uw.RolloutError, match="one for each of 3 policies, found 2"):
+        uw.evaluate(policies, "Hopper-v5", 3, [4, 0])
+    with pytest.raises(uw.RolloutError, match="seed: expected a whole number from 0"):
+        uw.evaluate(policies, "Hopper-v5", 3, [4, 0, -1])
+
+
 def test_policies_meet_the_same_starts() -> None:
     policies = [make_policy("Hopper-v5", seed=seed) for seed in range(2)]
     starts = []

@@ -33,7 +33,7 @@ from upweight.behaviours.simulators import Simulators
 from upweight.behaviours.tasks import find_task
 from upweight.data.atomic import atomic_target
 from upweight.data.progress import listening, report
-from upweight.engine.checkpoint import load_checkpoint, save_checkpoint
+from upweight.engine.checkpoint import load_checkpoint, save_checkpoint, take_snapshot
 from upweight.errors import DatasetError
 from upweight.policies.safetensors_file import write_safetensors
 from upweight.rollout.environments import make_environment
@@ -268,7 +268,7 @@ class Training:
             row[: len(returns)] = returns
         self.state = State(agents, replay, jnp.asarray(recent))
         path = self.folder / "checkpoint.safetensors"
-        save_checkpoint(path, self.state, updates=self.rounds, identity=self._identity())
+        save_checkpoint(path, take_snapshot(self.state), updates=self.rounds, identity=self._identity())
         _log.info("checkpoint at %d steps", self.steps)
 
     def _identity(self) -> str:

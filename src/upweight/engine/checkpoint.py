@@ -1,11 +1,13 @@
 """A population on disk, so that a killed training goes on where it was. Safetensors, written atomically."""
 
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, TypeVar
 
 import jax
 import jax.numpy as jnp
 import numpy as np
+from numpy.typing import NDArray
 
 from upweight.errors import DatasetError
 from upweight.policies.safetensors_file import read_safetensors, write_safetensors
@@ -14,12 +16,16 @@ FORMAT_VERSION = 1
 Tree = TypeVar("Tree")  # a pytree of arrays
 
 
-def save_checkpoint(path: Path, progress: Any, *, updates: int, identity: str) -> None:
+def take_snapshot(progress: Any) -> dict[str, NDArray[Any]]:
+    """The population in memory of its own: the training may go on, and reuse the device's, while this is written."""
+    leaves = jax.tree_util.tree_leaves_with_path(jax.device_get(progress))
+    return {jax.tree_util.keystr(place): np.array(leaf) for place, leaf in leaves}
+
+
+def save_checkpoint(path: Path, snapshot: Mapping[str, NDArray[Any]], *, updates: int, identity: str) -> None:
     """``identity`` says what the training is; only the same one may go on from here."""
-    leaves = jax.tree_util.tree_leaves_with_path(progress)
-    arrays = {jax.tree_util.keystr(place): np.asarray(leaf) for place, leaf in leaves}
     about = {"upweight_checkpoint": str(FORMAT_VERSION), "updates": str(updates), "identity": identity}
-    write_safetensors(path, arrays, about)
+    write_safetensors(path, snapshot, about)
 
 
 def load_checkpoint(path: Path, like: Tree, *, identity: str) -> tuple[Tree, int]:

@@ -6,17 +6,19 @@ import math
 import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import jax
 import numpy as np
 
+from upweight.data.background import Background
 from upweight.data.cache import cache_folder
 from upweight.data.dataset import Dataset
 from upweight.data.progress import report
 from upweight.engine.algorithm import Setup
-from upweight.engine.checkpoint import load_checkpoint, save_checkpoint
+from upweight.engine.checkpoint import load_checkpoint, save_checkpoint, take_snapshot
 from upweight.engine.config import ConfigError
 from upweight.engine.folder import Record, TrainingFolder, describe_training
 from upweight.engine.plan import Plan, ProgramPlan, make_plan
@@ -143,30 +145,37 @@ class _Job:
         progress, done, history = self._start(program, agents, number, part)
         since_checkpoint = 0
         name = f"{method.name} x {len(runs)}"
-        while done < self.num_updates:
-            count = min(chunk, self.num_updates - done)
-            began = time.perf_counter()
-            progress, sums, healthy = program.advance(progress, agents, data, done, count)
-            records = self._records(part, program, sums, np.asarray(healthy), done, count)
-            done += count
-            rate = count / (time.perf_counter() - began)
-            report(name, done, self.num_updates, _detail(rate, len(runs), records))
-            history += records
-            for callback in self.callbacks:
-                callback(records)
-            since_checkpoint += count
-            if self.folder is not None:
-                self.folder.append_metrics(records)
-                late = time.monotonic() > self.deadline and done < self.num_updates
-                if late or since_checkpoint >= (self.checkpoint_every or 10 * chunk) or done == self.num_updates:
-                    identity = self.folder.identity
-                    save_checkpoint(self.folder.checkpoint(number), progress, updates=done, identity=identity)
-                    since_checkpoint = 0
-                if late:
-                    raise TrainingPaused(
-                        f"{self.folder.path}: paused at {done:,} of {self.num_updates:,} updates of {name}"
-                    )
-        return self._results(part, program, progress, agents, history)
+        with Background() as writing:
+            while done < self.num_updates:
+                count = min(chunk, self.num_updates - done)
+                began = time.perf_counter()
+                progress, sums, healthy = program.advance(progress, agents, data, done, count)
+                records = self._records(part, program, sums, np.asarray(healthy), done, count)
+                done += count
+                rate = count / (time.perf_counter() - began)
+                report(name, done, self.num_updates, _detail(rate, len(runs), records))
+                history += records
+                for callback in self.callbacks:
+                    callback(records)
+                since_checkpoint += count
+                if self.folder is not None:
+                    self.folder.append_metrics(records)
+                    late = time.monotonic() > self.deadline and done < self.num_updates
+                    if late or since_checkpoint >= (self.checkpoint_every or 10 * chunk) or done == self.num_updates:
+                        self._save(writing, number, progress, done)
+                        since_checkpoint = 0
+                    if late:
+                        raise TrainingPaused(
+                            f"{self.folder.path}: paused at {done:,} of {self.num_updates:,} updates of {name}"
+                        )
+            return self._results(part, program, progress, agents, history)
+
+    def _save(self, writing: Background, number: int, progress: Progress, updates: int) -> None:
+        """Write a checkpoint beside the training; at most one is under way."""
+        assert self.folder is not None
+        writing.wait()
+        path, identity = self.folder.checkpoint(number), self.folder.identity
+        writing.start(partial(save_checkpoint, path, take_snapshot(progress), updates=updates, identity=identity))
 
     def _start(
         self, program: Program, agents: Agents, number: int, part: ProgramPlan

@@ -14,12 +14,12 @@ from numpy.typing import NDArray
 
 from upweight.behaviours.datasets import load
 from upweight.behaviours.pools import make_pool
+from upweight.data.background import Background
 from upweight.data.dataset import Dataset
 from upweight.data.reference_scores import find_reference_scores, normalize_returns
 from upweight.data.statistics import positive_sided_variance
 from upweight.engine.run import Run
 from upweight.engine.train import RunResult, train
-from upweight.experiments.background import Background
 from upweight.experiments.packing import Population, config_of
 from upweight.experiments.run_spec import DataSpec, RunSpec
 from upweight.experiments.store import Record, Store
@@ -147,12 +147,13 @@ class LocalExecutor:
     def _evaluate(self, population: Population, results: Sequence[RunResult]) -> list[Evaluation]:
         """Runs of one seed play the same episodes."""
         found: dict[int, Evaluation] = {}
-        groups: dict[tuple[str, int, int], list[int]] = {}
+        groups: dict[tuple[str, int], list[int]] = {}
         for place, run in enumerate(population.runs):
-            groups.setdefault((run.data.env_id, run.seed, run.episodes), []).append(place)
-        for (env_id, seed, episodes), places in groups.items():
-            played = evaluate([results[place].policy for place in places], env_id, episodes, seed, workers=self.workers)
-            found |= dict(zip(places, played, strict=True))
+            groups.setdefault((run.data.env_id, run.episodes), []).append(place)
+        for (env_id, episodes), places in groups.items():
+            policies = [results[place].policy for place in places]
+            seeds = [population.runs[place].seed for place in places]
+            found |= dict(zip(places, evaluate(policies, env_id, episodes, seeds, workers=self.workers), strict=True))
         return [found[place] for place in range(len(results))]
 
     def _describe_datasets(self, population: Population, pool: Any, store: Store) -> None:

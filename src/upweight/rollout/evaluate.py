@@ -86,7 +86,7 @@ def evaluate(
     policies: Sequence[GivenPolicy],
     env_id: str,
     episodes: int = ...,
-    seed: int = ...,
+    seed: int | Sequence[int] = ...,
     *,
     stochastic: bool = ...,
     workers: int | None = ...,
@@ -97,33 +97,37 @@ def evaluate(
     policies: GivenPolicy | Sequence[GivenPolicy],
     env_id: str,
     episodes: int = 20,
-    seed: int = 0,
+    seed: int | Sequence[int] = 0,
     *,
     stochastic: bool = False,
     workers: int | None = None,
 ) -> Evaluation | list[Evaluation]:
     """Play ``episodes`` episodes with every policy (or policy file), in ``workers`` processes (default: one per core).
 
-    Episode k starts from the same seed for every policy, and its outcome depends on ``seed``, k and the policy alone: not on
-    the other policies, ``episodes`` or ``workers``. ``stochastic`` samples actions where the policy is stochastic.
+    Policies with the same ``seed`` (one for all, or one for each) start episode k alike; its outcome depends on seed, k and the
+    policy alone: not on the other policies, ``episodes`` or ``workers``. ``stochastic`` samples actions where the policy is
+    stochastic.
     """
     single = isinstance(policies, Policy | str | Path)
     given: Sequence[Any] = [policies] if isinstance(policies, Policy | str | Path) else list(policies)
     _check_number("episodes", episodes, 1)
-    _check_number("seed", seed, 0)
+    seeds: list[Any] = list(seed) if isinstance(seed, Sequence) and not single else [seed] * len(given)
+    for value in seeds or [seed]:
+        _check_number("seed", value, 0)
+    if len(seeds) != len(given):
+        raise RolloutError(f"seed: expected one number, or one for each of {len(given)} policies, found {len(seeds)}")
     loaded = [_load(policy) for policy in given]
     environment = make_environment(env_id)
     for place, policy in enumerate(loaded):
         name = str(given[place]) if isinstance(given[place], str | Path) else f"policy {place}"
         check_fit(policy, environment, env_id, name)
     environment.close()
-    seeds = [(seed, episode) for episode in range(episodes)]
     starts = range(0, episodes, EPISODES_PER_BLOCK)
-    blocks: list[Block] = [
-        make_block(env_id, policy, seeds[start : start + EPISODES_PER_BLOCK], stochastic=stochastic)
-        for policy in loaded
-        for start in starts
-    ]
+    blocks: list[Block] = []
+    for policy, start_from in zip(loaded, seeds, strict=True):
+        own = [(start_from, episode) for episode in range(episodes)]
+        parts = [own[start : start + EPISODES_PER_BLOCK] for start in starts]
+        blocks += [make_block(env_id, policy, part, stochastic=stochastic) for part in parts]
     played = list(run_tasks(play, blocks, workers=workers, description=f"evaluating in {env_id}"))
     results = []
     for place in range(len(loaded)):

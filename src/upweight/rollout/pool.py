@@ -22,7 +22,7 @@ Task = TypeVar("Task")
 Result = TypeVar("Result")
 
 _IDLE_SECONDS = 120
-_LOOK_AHEAD = 3  # tasks handed out per worker, counting the one it works on
+_LOOK_AHEAD = 16  # tasks handed out per worker: results leave in order, and behind a long one others must find work
 _ONE_THREAD = {
     "OMP_NUM_THREADS": "1",
     "OPENBLAS_NUM_THREADS": "1",

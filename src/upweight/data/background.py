@@ -1,7 +1,8 @@
-"""One piece of work beside the caller's own: simulators play while the device trains."""
+"""One piece of work beside the caller's own: simulators play and checkpoints are written while the device trains."""
 
 import threading
 from collections.abc import Callable
+from typing import Self
 
 
 class Background:
@@ -32,3 +33,9 @@ class Background:
         error, self._error = self._error, None
         if error is not None:
             raise error
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.wait()
