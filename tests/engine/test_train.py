@@ -18,6 +18,7 @@ from support.training import SMALL, build, dataset_for, parameters, small_config
 from upweight.data.progress import listening
 from upweight.engine import plan as plan_module
 from upweight.engine.config import ConfigError
+from upweight.engine.folder import fingerprint
 from upweight.engine.prepare import action_space
 from upweight.engine.train import choose_block, choose_chunk
 
@@ -204,7 +205,7 @@ def test_kill_and_resume_is_bit_identical(tmp_path: Path) -> None:
     for name in (
         "policies/run-000.safetensors",
         "policies/run-001.safetensors",
-        "program-000.safetensors",
+        "program-000.json",
         "results.json",
     ):
         assert (tmp_path / "cut" / name).read_bytes() == (tmp_path / "whole" / name).read_bytes(), name
@@ -224,6 +225,58 @@ def test_resume_refuses_another_training(tmp_path: Path) -> None:
             uw.train(ds, [other], num_updates=10, output=tmp_path / "out", resume=True)
     with pytest.raises(ConfigError, match="resume needs"):
         uw.train(ds, [run], num_updates=10, resume=True)
+
+
+def test_a_finished_training_is_read_from_its_folder(tmp_path: Path) -> None:
+    """Two programs; the second was cut, the first is not trained again."""
+    ds, runs = dataset_for("bc"), [uw.Run(small_config("bc"), "rw", seed) for seed in range(4)]
+    out = tmp_path / "out"
+    whole = uw.train(ds, runs, num_updates=30, log_every_updates=10, max_agents=2, output=out)
+    assert not list(out.glob("*.safetensors"))  # a finished training needs no checkpoints
+    (out / "program-001.json").unlink()
+    (out / "results.json").unlink()
+    heard: list[Any] = []
+    with listening(lambda *told: heard.append(told)):
+        again = uw.train(ds, runs, num_updates=30, log_every_updates=10, max_agents=2, output=out, resume=True)
+    assert [told[:3] for told in heard] == [("bc x 2", done, 30) for done in (10, 20, 30)]
+    for first, second in zip(whole, again, strict=True):
+        assert first.to_dict() == second.to_dict() and first.metrics == second.metrics
+        assert first.policy.metadata == second.policy.metadata
+        for mine, theirs in zip(first.policy.layers, second.policy.layers, strict=True):
+            np.testing.assert_array_equal(mine[0], theirs[0])
+    with pytest.raises(uw.DatasetError, match="2 runs were trained together, now it would be 4.*max_agents"):
+        uw.train(ds, runs, num_updates=30, output=out, resume=True)
+
+
+@pytest.mark.parametrize("name", ["plan.json", "program-000.json", "program-000.safetensors"])
+def test_damaged_files_of_a_training(tmp_path: Path, name: str) -> None:
+    ds, runs = dataset_for("bc"), [uw.Run(small_config("bc"), "rw")]
+    uw.train(ds, runs, num_updates=10, output=tmp_path / "out")
+    if name.endswith("safetensors"):
+        (tmp_path / "out" / "program-000.json").unlink()
+    (tmp_path / "out" / name).write_text("{")
+    with pytest.raises(uw.DatasetError, match=rf"{name}.*remove .*to train from the beginning"):
+        uw.train(ds, runs, num_updates=10, output=tmp_path / "out", resume=True)
+
+
+def test_any_change_of_the_data_is_another_training() -> None:
+    arrays = {
+        "observations": np.arange(80, dtype=np.float32).reshape(40, 2),
+        "actions": np.zeros((40, 1), np.float32),
+        "rewards": np.ones(40, np.float32),
+        "terminated": np.arange(40) % 10 == 9,
+        "next_observations": np.arange(2, 82, dtype=np.float32).reshape(40, 2),
+    }
+    same = {fingerprint(uw.Dataset.from_arrays(**arrays)) for _ in range(2)}
+    assert len(same) == 1
+    for name, array in arrays.items():
+        for row in (0, 13, 38):
+            changed = array.copy()
+            changed[row] = ~changed[row] if changed.dtype == bool else changed[row] + 0.5
+            assert fingerprint(uw.Dataset.from_arrays(**{**arrays, name: changed})) not in same, (name, row)
+    labelled = uw.Dataset.from_arrays(**arrays, labels=["a", "a", "b", "b"])
+    assert fingerprint(labelled) not in same
+    assert fingerprint(labelled) != fingerprint(labelled.with_labels(["a", "a", "b", "a"]))
 
 
 class TestBadInput:

@@ -132,6 +132,31 @@ class TestDeath:
         assert list(run_tasks(slow_square, range(3), workers=2)) == [0, 1, 4]
 
 
+def test_an_interrupt_ends_it_quietly(tmp_path: Path) -> None:
+    script, mark = tmp_path / "script.py", tmp_path / "started"
+    script.write_text(f"""
+import time
+from pathlib import Path
+from upweight.rollout.pool import run_tasks
+def work(number):
+    Path({str(mark)!r}).touch()
+    time.sleep(0.2)
+try:
+    list(run_tasks(work, range(200), workers=2))
+except KeyboardInterrupt:
+    print("stopped")
+""")
+    process = subprocess.Popen(
+        [sys.executable, str(script)], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, start_new_session=True
+    )
+    deadline = time.monotonic() + 60
+    while not mark.exists():
+        assert process.poll() is None and time.monotonic() < deadline
+        time.sleep(0.05)
+    process.send_signal(signal.SIGINT)
+    assert process.communicate(timeout=30) == ("stopped\n", "")
+
+
 def test_a_script_needs_no_main_guard(tmp_path: Path) -> None:
     """Also when JAX is at work in the parent, and with an environment that only the script knows."""
     script = tmp_path / "script.py"

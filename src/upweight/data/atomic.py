@@ -1,5 +1,6 @@
 """Write a file or folder completely or not at all."""
 
+import errno
 import os
 import shutil
 import tempfile
@@ -8,6 +9,8 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from upweight.errors import DatasetError
+
+_NO_ROOM = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}
 
 
 @contextmanager
@@ -22,16 +25,31 @@ def atomic_target(path: Path) -> Iterator[Path]:
         )
     if not path.parent.is_dir():
         raise DatasetError(f"{path}: expected an existing folder to write into, but {path.parent} is not one")
-    workshop = Path(tempfile.mkdtemp(prefix=f".{path.name}.", dir=path.parent))
+    with naming(path):
+        workshop = Path(tempfile.mkdtemp(prefix=f".{path.name}.", dir=path.parent))
+        try:
+            target = workshop / path.name
+            yield target
+            for file in [target, *target.rglob("*")] if target.is_dir() else [target]:
+                _flush(file)
+            os.replace(target, path)
+            _flush(path.parent)
+        finally:
+            shutil.rmtree(workshop, ignore_errors=True)
+
+
+@contextmanager
+def naming(path: Path) -> Iterator[None]:
+    """Make the system's errors about writing say which file it was, and what to do about a full disk."""
     try:
-        target = workshop / path.name
-        yield target
-        for file in [target, *target.rglob("*")] if target.is_dir() else [target]:
-            _flush(file)
-        os.replace(target, path)
-        _flush(path.parent)
-    finally:
-        shutil.rmtree(workshop, ignore_errors=True)
+        yield
+    except OSError as error:
+        if error.errno in _NO_ROOM:
+            error.strerror = f"{os.strerror(error.errno)}; make room and start again: what was complete before is kept"
+            error.filename = str(path)
+        elif error.filename is None:
+            error.filename = str(path)
+        raise
 
 
 def _flush(path: Path) -> None:

@@ -30,7 +30,10 @@ def save_checkpoint(path: Path, snapshot: Mapping[str, NDArray[Any]], *, updates
 
 def load_checkpoint(path: Path, like: Tree, *, identity: str) -> tuple[Tree, int]:
     """The population as it was and the number of updates it had; ``like`` gives the structure."""
-    arrays, about = read_safetensors(path)
+    try:
+        arrays, about = read_safetensors(path)
+    except DatasetError as error:
+        raise DatasetError(f"{error}; remove it to train from the beginning") from None
     if about.get("upweight_checkpoint") != str(FORMAT_VERSION):
         raise DatasetError(f"{path}: expected a checkpoint of version {FORMAT_VERSION}")
     if about.get("identity") != identity:

@@ -4,7 +4,8 @@
 
     plan.json            what is trained, and on what
     metrics.jsonl        a line per run and log interval
-    program-000.safetensors   checkpoint of each program, replaced as it advances
+    program-000.safetensors   checkpoint of a program under way, replaced as it advances
+    program-000.json     in its place when the program is finished: how its runs ended
     policies/run-000.safetensors, results.json   at the end
 """
 
@@ -15,8 +16,9 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
-from upweight.data.atomic import atomic_target
+from upweight.data.atomic import atomic_target, naming
 from upweight.data.dataset import Dataset
 from upweight.engine.run import Run
 from upweight.errors import DatasetError
@@ -37,8 +39,7 @@ class TrainingFolder:
                 raise DatasetError(
                     f"{path}: already holds a training; go on with resume=True (--resume), or choose another"
                 )
-            found = json.loads(there.read_text())
-            if found.get("identity") != self.identity:
+            if self._read_json(there).get("identity") != self.identity:
                 raise DatasetError(
                     f"{path}: holds another training (other runs, data or settings); choose another folder"
                 )
@@ -54,8 +55,27 @@ class TrainingFolder:
         folder.mkdir(exist_ok=True)
         return folder / f"run-{run:03d}.safetensors"
 
+    def finish_program(self, program: int, outcomes: Sequence[Record]) -> None:
+        """Its policies are in the folder, so the checkpoint may go."""
+        self._write_json(self._outcomes(program), {"runs": list(outcomes)})
+        self.checkpoint(program).unlink(missing_ok=True)
+
+    def finished_program(self, program: int, runs: Sequence[int]) -> list[Record] | None:
+        """What :meth:`finish_program` was told of these runs, if it was."""
+        path = self._outcomes(program)
+        if not path.exists():
+            return None
+        outcomes: list[Record] = self._read_json(path)["runs"]
+        if len(outcomes) != len(runs):
+            raise DatasetError(
+                f"{path}: {len(outcomes)} runs were trained together, now it would be {len(runs)}; go on with the "
+                "max_agents of the beginning"
+            )
+        return outcomes
+
     def append_metrics(self, records: Sequence[Record]) -> None:
-        with (self.path / "metrics.jsonl").open("a") as file:
+        path = self.path / "metrics.jsonl"
+        with naming(path), path.open("a") as file:
             file.writelines(json.dumps(record) + "\n" for record in records)
 
     def read_metrics(self, runs: Sequence[int], up_to: int) -> list[Record]:
@@ -81,6 +101,18 @@ class TrainingFolder:
     def write_results(self, results: list[Record]) -> None:
         self._write_json(self.path / "results.json", {"format": FORMAT_VERSION, "runs": results})
 
+    def _outcomes(self, program: int) -> Path:
+        return self.path / f"program-{program:03d}.json"
+
+    def _read_json(self, path: Path) -> Record:
+        try:
+            value = json.loads(path.read_text())
+        except ValueError:
+            value = None
+        if not isinstance(value, dict):
+            raise DatasetError(f"{path}: damaged; remove the folder {self.path} to train from the beginning")
+        return value
+
     def _write_json(self, path: Path, value: Any) -> None:
         with atomic_target(path) as target:
             target.write_text(json.dumps(value, indent=1) + "\n")
@@ -103,13 +135,15 @@ def describe_training(dataset: Dataset, runs: Sequence[Run], num_updates: int, p
 
 
 def fingerprint(dataset: Dataset) -> str:
-    """A hash of the dataset's structure, rewards and a sample of its observations."""
+    """A hash of everything that training can see of a dataset."""
     digest = hashlib.sha256()
-    for array in (dataset.lengths, dataset.episodes.terminated, dataset.complete):
-        digest.update(np.ascontiguousarray(array).tobytes())
+    arrays: list[NDArray[Any]] = [dataset.lengths, dataset.terminated, dataset.truncated, dataset.complete]
+    arrays += [dataset.observations, dataset.next_observations, dataset.actions]
     if dataset.has_rewards:
-        digest.update(dataset.rewards.tobytes())
-    step = max(1, dataset.num_steps // 1000)
-    digest.update(np.ascontiguousarray(dataset.observations[::step]).tobytes())
-    digest.update(np.ascontiguousarray(dataset.actions[::step]).tobytes())
+        arrays.append(dataset.rewards)
+    if dataset.labels is not None:
+        arrays.append(dataset.labels)
+    for array in arrays:
+        digest.update(f"{array.dtype.str} {array.shape}".encode())
+        digest.update(np.ascontiguousarray(array).reshape(-1).view(np.uint8).data)
     return digest.hexdigest()[:16]

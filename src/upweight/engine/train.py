@@ -5,6 +5,7 @@ import logging
 import math
 import time
 from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
@@ -26,7 +27,7 @@ from upweight.engine.population import BLOCK_UPDATES, Agents, Program, Progress
 from upweight.engine.prepare import PRECISIONS, ActionSpace, action_space, make_agents, make_data, make_setup
 from upweight.engine.run import Run, check_runs
 from upweight.errors import UpweightError
-from upweight.policies.policy import Policy
+from upweight.policies.policy import Policy, load_policy
 
 
 class TrainingPaused(UpweightError):
@@ -49,12 +50,15 @@ class RunResult:
     diverged_at: int | None  # the update at which a NaN first showed
     metrics: list[Record] = field(repr=False)  # one entry per log interval
 
+    def outcome(self) -> Record:
+        """How it ended."""
+        return {"status": self.status, "updates": self.updates, "diverged_at": self.diverged_at}
+
     def to_dict(self) -> Record:
         last = self.metrics[-1] if self.metrics else {}
-        about = {"status": self.status, "updates": self.updates, "diverged_at": self.diverged_at}
         return {
             **self.run.to_dict(),
-            **about,
+            **self.outcome(),
             "last_metrics": {k: v for k, v in last.items() if k not in {"run", "updates"}},
         }
 
@@ -136,6 +140,8 @@ class _Job:
 
     def run_program(self, number: int, part: ProgramPlan) -> dict[int, RunResult]:
         """Train the runs of one program to the end."""
+        if self.folder is not None and (outcomes := self.folder.finished_program(number, part.runs)) is not None:
+            return self._finished(part, self.folder, outcomes)
         runs = [self.runs[place] for place in part.runs]
         method, config = runs[0].method, runs[0].config
         chunk = choose_chunk(self.num_updates, method.period(config), self.log_every)
@@ -161,14 +167,34 @@ class _Job:
                 if self.folder is not None:
                     self.folder.append_metrics(records)
                     late = time.monotonic() > self.deadline and done < self.num_updates
-                    if late or since_checkpoint >= (self.checkpoint_every or 10 * chunk) or done == self.num_updates:
+                    due = since_checkpoint >= (self.checkpoint_every or 10 * chunk) and done < self.num_updates
+                    if late or due:
                         self._save(writing, number, progress, done)
                         since_checkpoint = 0
                     if late:
                         raise TrainingPaused(
                             f"{self.folder.path}: paused at {done:,} of {self.num_updates:,} updates of {name}"
                         )
-            return self._results(part, program, progress, agents, history)
+        results = self._results(part, program, progress, agents, history)
+        if self.folder is not None:
+            with ThreadPoolExecutor() as writers:  # a disk flushes many small files together faster than in turn
+                files = [(results[run].policy, self.folder.policy(run)) for run in part.runs]
+                list(writers.map(lambda file: file[0].save(file[1]), files))
+            self.folder.finish_program(number, [results[run].outcome() for run in part.runs])
+        return results
+
+    def _finished(self, part: ProgramPlan, folder: TrainingFolder, outcomes: Sequence[Record]) -> dict[int, RunResult]:
+        """What an earlier call trained, from its folder."""
+        history = folder.read_metrics(part.runs, self.num_updates)
+        return {
+            run: RunResult(
+                run=self.runs[run],
+                policy=load_policy(folder.policy(run)),
+                metrics=[record for record in history if record["run"] == run],
+                **outcome,
+            )
+            for run, outcome in zip(part.runs, outcomes, strict=True)
+        }
 
     def _save(self, writing: Background, number: int, progress: Progress, updates: int) -> None:
         """Write a checkpoint beside the training; at most one is under way."""
@@ -213,8 +239,6 @@ class _Job:
             lost = int(diverged[place])
             state = jax.tree.map(lambda leaf, place=place: leaf[place], states)
             policy = self._policy(run, program, state, agents, place)
-            if self.folder is not None:
-                policy.save(self.folder.policy(number))
             results[number] = RunResult(
                 run=run,
                 policy=policy,

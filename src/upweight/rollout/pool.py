@@ -111,6 +111,7 @@ def _in_workers(function: Callable[[Task], Result], tasks: Iterable[Task], count
     except KeyboardInterrupt:
         if (pool := _pools.pop(count, None)) is not None:
             pool.shutdown(wait=False, kill_workers=True)
+            handed.clear()  # loky ends them, and stumbles over futures that were cancelled
         raise
     finally:
         for entry in handed:
