@@ -54,6 +54,10 @@ def die_always(number: int) -> int:
     return number
 
 
+def niceness(_: int) -> int:
+    return os.nice(0)
+
+
 def threads(_: int) -> dict[str, str | None]:
     return {name: os.environ.get(f"{name}_NUM_THREADS") for name in ("OMP", "OPENBLAS", "MKL")}
 
@@ -106,6 +110,10 @@ def test_one_task_needs_no_process() -> None:
     assert list(run_tasks(own_process, [0], workers=2)) == [os.getpid()]
     assert list(run_tasks(own_process, [], workers=2)) == []
     assert usable_cores() >= 1
+
+
+def test_workers_leave_the_cores_to_others() -> None:
+    assert set(run_tasks(niceness, range(4), workers=2)) == {min(19, os.nice(0) + 5)}
 
 
 @pytest.mark.parametrize("workers", [0, -1, 1.5, True])

@@ -1,7 +1,8 @@
 """Work in other processes: an ordered map that gives the same results with any number of workers.
 
 The processes come from loky: they need no ``if __name__ == "__main__"`` guard and may be started after JAX. Each runs on one
-thread. The pool is kept for the next call; its processes end after a while without work.
+thread, and steps back for whatever else needs the cores: a training beside it, or the user. The pool is kept for the next call;
+its processes end after a while without work.
 """
 
 import atexit
@@ -23,6 +24,7 @@ Result = TypeVar("Result")
 
 _IDLE_SECONDS = 120
 _LOOK_AHEAD = 16  # tasks handed out per worker: results leave in order, and behind a long one others must find work
+_NICENESS = 5
 _ONE_THREAD = {
     "OMP_NUM_THREADS": "1",
     "OPENBLAS_NUM_THREADS": "1",
@@ -148,8 +150,15 @@ def _pool(count: int) -> Any:
     with _making:
         if count not in _pools:
             loky = _package("loky")
-            _pools[count] = loky.ProcessPoolExecutor(max_workers=count, timeout=_IDLE_SECONDS, env=_ONE_THREAD)
+            _pools[count] = loky.ProcessPoolExecutor(
+                max_workers=count, timeout=_IDLE_SECONDS, env=_ONE_THREAD, initializer=_step_back
+            )
         return _pools[count]
+
+
+def _step_back() -> None:
+    if hasattr(os, "nice"):
+        os.nice(_NICENESS)
 
 
 def _discard(pool: Any, count: int) -> None:
