@@ -246,6 +246,25 @@ def test_help_teaches(command: tuple[str, ...], capsys: pytest.CaptureFixture[st
     assert "examples:" in out if command else "start with:" in out
 
 
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (("inspect", "x.npz"), "interrupted; nothing was written"),
+        (("sweep", "x.toml", "-o", "x"), "interrupted; finished runs are stored, and the same command goes on"),
+        (("train", "x.npz", "-o", "x"), "interrupted; the same command with --resume goes on from the last checkpoint"),
+    ],
+)
+def test_who_interrupts_is_told_how_to_go_on(
+    arguments: tuple[str, ...], message: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def stop(_: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(f"upweight.cli.{arguments[0]}.run", stop)
+    assert run(*arguments) == 130
+    assert message in capsys.readouterr().err
+
+
 @pytest.mark.slow
 class TestAsAProcess:
     """The installed command itself."""

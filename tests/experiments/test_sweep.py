@@ -1,27 +1,36 @@
 """Sweeps: every run once, whatever happens."""
 
+import itertools
 import json
+import logging
+import math
 import os
+import shutil
 import signal
 import subprocess
 import sys
 import time
+from collections.abc import Callable
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import numpy as np
 import pandas as pd
 import pytest
 
 import upweight as uw
-from support.results import make_study
+from support.finished_runs import write_finished
 from upweight.cli.main import main
 from upweight.engine.train import TrainingPaused
-from upweight.errors import DatasetError
+from upweight.errors import DatasetError, MissingExtraError
+from upweight.experiments.evaluation import evaluate_and_store
 from upweight.experiments.executor import LocalExecutor
 from upweight.experiments.experiment_file import Experiment, read_experiment
 from upweight.experiments.packing import pack
-from upweight.experiments.store import Store, open_store
+from upweight.experiments.store import Store
 from upweight.experiments.sweep import plan_sweep, sweep
+from upweight.experiments.work import Work
 
 STUDY = """\
 updates = {updates}
@@ -118,17 +127,9 @@ def test_evaluating_beside_the_next_training_changes_nothing(study: Experiment, 
     store = Store(tmp_path / "cut", create=True)
     deadline = time.monotonic() + 3600
     steps = executor.execute([populations[0], populations[0], populations[1]], store, deadline=deadline)
-    assert next(steps) is populations[0]  # the second time nothing is left to do
+    assert next(steps).population == populations[0]  # the second time nothing is left to do
     steps.close()
     assert {run.run_id for run in populations[0].runs} == contents(tmp_path / "cut").keys()
-
-
-def test_the_time_of_slices_is_summed(tmp_path: Path) -> None:
-    store = Store(tmp_path / "store", create=True)
-    note = store.begin_population("id", []) / "time.json"
-    assert [store.add_time("id", seconds) for seconds in (2.5, 4.0)] == [2.5, 6.5]
-    note.write_text("{")  # cut short
-    assert store.add_time("id", 1.0) == 1.0
 
 
 @pytest.mark.slow
@@ -158,12 +159,11 @@ def test_kill_and_go_on(tmp_path: Path, cache: Path, monkeypatch: pytest.MonkeyP
 def test_a_population_that_was_half_stored_is_completed(
     study: Experiment, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    real, written = Store.write_run, []
+    real, written = Store.write_run, itertools.count()
 
     def failing(self: Store, run_id: str, record: dict[str, object]) -> None:
-        if len(written) == 3:
+        if next(written) >= 3:
             raise OSError(28, "No space left on device")
-        written.append(run_id)
         real(self, run_id, record)
 
     monkeypatch.setattr(Store, "write_run", failing)
@@ -183,10 +183,11 @@ def test_a_population_that_was_half_stored_is_completed(
 def test_two_sweeps_share_a_store(study: Experiment, tmp_path: Path) -> None:
     store = Store(tmp_path / "store", create=True)
     (population,) = pack(study.runs)
-    with store.lock(population.population_id) as mine:
-        assert mine
+    with Work(store).claim(population) as mine:
+        assert mine is not None and mine.population is not population and mine.population == population
         result = sweep(study, tmp_path / "store")  # somebody else is at it
     assert (result.finished, result.remaining) == (0, 8)
+    shutil.rmtree(mine.folder)  # else it would be gone on with
     part = Experiment("part", "", study.runs[:3])
     assert sweep(part, tmp_path / "store").finished == 3
     assert sweep(study, tmp_path / "store").finished == 8
@@ -200,7 +201,8 @@ def test_from_the_command_line(study: Experiment, tmp_path: Path, capsys: pytest
     assert main(arguments) == 0
     assert "all 4 runs are in" in capsys.readouterr().out
     assert main([*arguments, "--json"]) == 0
-    assert json.loads(capsys.readouterr().out) == {"finished": 4, "remaining": 0, "paused": False}
+    told = json.loads(capsys.readouterr().out)
+    assert told == {"finished": 4, "remaining": 0, "paused": False, "diverged": 0, "paused_at": "", "failures": []}
 
 
 def test_other_values_from_the_command_line(
@@ -220,6 +222,204 @@ def test_other_values_from_the_command_line(
         assert message in capsys.readouterr().err
 
 
+def write_log(path: Path, seed: int = 0) -> None:
+    """Ten episodes of four steps, as of CartPole."""
+    rng = np.random.default_rng(seed)
+    dataset = uw.Dataset.from_arrays(
+        observations=rng.standard_normal((40, 4)).astype(np.float32),
+        actions=np.arange(40) % 2,
+        rewards=rng.random(40),
+        terminated=np.arange(40) % 4 == 3,
+    )
+    uw.save(dataset, path)
+
+
+@pytest.mark.slow
+def test_what_fails_does_not_stop_the_others(
+    tmp_path: Path, cache: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A file that changes after its runs got their names must not be stored under them."""
+    monkeypatch.setenv("UPWEIGHT_CACHE", str(cache))
+    path, store = tmp_path / "study.toml", tmp_path / "store"
+    path.write_text(
+        'updates = 5\nepisodes = 1\nenv = "CartPole-v1"\ndatasets = ["a.npz", "b.npz"]\n'
+        'algorithms = [{name = "discrete_bc", hidden_units = [8], batch_size = 16}]'
+    )
+    for seed, name in enumerate("ab"):
+        write_log(tmp_path / f"{name}.npz", seed)
+    study = read_experiment(path)
+    write_log(tmp_path / "a.npz", seed=7)
+    result = sweep(study, store)
+    assert (result.finished, result.remaining, result.paused) == (1, 1, False)
+    (failure,) = result.failures
+    assert failure.startswith("discrete_bc on a.npz: ") and "a.npz: changed since the experiment was read" in failure
+    assert contents(store).keys() == {study.runs[1].run_id} and list((store / "work").iterdir()) == []
+    assert [record["content"] for record in Store(store).datasets()] == [study.runs[1].data.content]
+    # On the command line: the failure is told, and the exit code says it too.
+    monkeypatch.setattr("upweight.experiments.executor.load_data", raising(DatasetError("no such luck")))
+    assert main(["sweep", str(path), "-o", str(store)]) == 2
+    shown = capsys.readouterr()
+    assert "1 of 2 runs finished\ntrainings that failed: 1" in shown.out
+    assert "discrete_bc on a.npz: no such luck" in shown.err
+    monkeypatch.undo()
+    monkeypatch.setenv("UPWEIGHT_CACHE", str(cache))
+    assert main(["sweep", str(path), "-o", str(store)]) == 0
+    assert f"all 2 runs are in {store}" in capsys.readouterr().out
+
+
+def raising(error: Exception) -> Callable[..., None]:
+    def fail(*_: object, **__: object) -> None:
+        raise error
+
+    return fail
+
+
+def test_a_full_disk_and_a_missing_package_stop_a_sweep(
+    study: Experiment, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for error in (OSError(28, "No space left on device"), MissingExtraError("it", "mujoco", "mujoco")):
+        monkeypatch.setattr("upweight.experiments.executor.load_data", raising(error))
+        with pytest.raises(type(error)):
+            sweep(study, tmp_path / "store")
+
+
+@pytest.mark.slow
+def test_runs_that_were_done_meanwhile_are_not_repeated(study: Experiment, tmp_path: Path) -> None:
+    """By another study, in other packings, after this one was planned."""
+    plan = plan_sweep(study, tmp_path / "store")
+    sweep(Experiment("part", "", study.runs[2:5]), tmp_path / "store", max_agents=2)
+    before = {path: path.stat().st_mtime_ns for path in (tmp_path / "store" / "runs").iterdir()}
+    assert len(before) == 3
+    store = Store(tmp_path / "store", create=True)
+    (outcome,) = LocalExecutor().execute(plan.populations, store, deadline=math.inf)
+    assert outcome.population.runs == (*study.runs[:2], *study.runs[5:]) and outcome.failure is None
+    assert {path: path.stat().st_mtime_ns for path in before} == before
+    assert all(run.run_id in store for run in study.runs)
+
+
+@pytest.mark.slow
+def test_a_slice_goes_on_where_the_last_one_was(
+    study: Experiment,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    """Although the next slice has less to do, and so less data to load; and if it cannot, it begins anew."""
+    path, store = study_file(tmp_path, updates=300), tmp_path / "store"
+    study = read_experiment(path)
+    calls = itertools.count()
+
+    def late_the_second_time(*given: Any, **options: Any) -> Any:
+        return uw.train(*given, **{**options, "deadline": -math.inf if next(calls) else math.inf})
+
+    monkeypatch.setattr("upweight.experiments.executor.train", late_the_second_time)
+    assert main(["sweep", str(path), "-o", str(store), "--max-agents", "4"]) == 0  # one dataset each
+    shown = capsys.readouterr().out
+    assert "4 of 8 runs finished" in shown and "paused at 100 of 300 updates of discrete_bc x 4" in shown
+    assert "start the same command again to go on" in shown
+    plan = plan_sweep(study, store, max_agents=4)
+    assert "4 agents x 300 updates, goes on with a training that is 33% done" in str(plan)
+    narrow = plan_sweep(Experiment("one", "", study.runs[-1:]), store)
+    assert "one: 1 run, 0 finished, 1 to do" in str(narrow)
+    assert "(3 of its runs are not of this study: a training is one piece)" in str(narrow)
+    fresh = plan_sweep(study, tmp_path / "nowhere", max_agents=4)
+    assert not (tmp_path / "nowhere").exists()  # a plan makes nothing
+    assert plan.estimate.training < fresh.estimate.training
+    assert sweep(study, store, max_agents=4).paused_at.endswith("paused at 200 of 300 updates of discrete_bc x 4")
+    # A damaged checkpoint is no reason to stop for ever.
+    (checkpoint,) = (store / "work").glob("*/program-000.safetensors")
+    checkpoint.write_bytes(checkpoint.read_bytes()[:100])
+    monkeypatch.undo()
+    assert not caplog.records
+    with caplog.at_level(logging.WARNING, "upweight"):
+        assert sweep(study, store, max_agents=4).finished == 8
+    assert f"{checkpoint.parent}: {checkpoint}: not a safetensors file" in caplog.text
+    assert "the training begins anew" in caplog.text
+
+
+def test_progress_is_kept_when_the_system_fails(
+    study: Experiment, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A checkpoint that cannot be read just now is not a damaged one."""
+
+    def unreadable(*_: object, **__: object) -> None:
+        try:
+            raise PermissionError(13, "Permission denied")
+        except OSError:
+            raise DatasetError("program-000.safetensors: cannot be read") from None
+
+    store = Store(tmp_path / "store", create=True)
+    with Work(store).claim(pack(study.runs)[0]) as claim:
+        assert claim is not None
+    (claim.folder / "metrics.jsonl").write_text('{"run": 0, "updates": 10}')
+    monkeypatch.setattr("upweight.experiments.executor.train", unreadable)
+    (failure,) = sweep(study, store.path).failures
+    assert "cannot be read" in failure and (claim.folder / "metrics.jsonl").exists()
+
+
+def test_what_is_told_of_runs_that_diverged_or_are_damaged(
+    study: Experiment, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    store = Store(tmp_path / "store", create=True)
+    for place, run in enumerate(study.runs):
+        write_finished(store, run, status="diverged" if place < 3 else "finished")
+    arguments = ["sweep", str(tmp_path / "study.toml"), "-o", str(store.path)]
+    assert main(arguments) == 0
+    assert "all 8 runs are in" in (shown := capsys.readouterr().out) and "3 of the finished runs diverged" in shown
+    for place, cut in enumerate(("", '{"run_id": ')):
+        (store.path / "runs" / f"{study.runs[place].run_id}.json").write_text(cut)
+    assert main([*arguments, "--plan"]) == 0
+    shown = capsys.readouterr().out
+    assert "8 runs, 6 finished, 2 to do" in shown and "the files of 2 runs are damaged" in shown
+    assert main([*arguments, "--plan", "--json"]) == 0
+    told = json.loads(capsys.readouterr().out)
+    assert (told["runs"], told["finished"], told["to_do"]) == (8, 6, 2)
+    assert told["training_seconds"] > 0 and told["evaluation_seconds"] > 0
+
+
+def test_a_policy_is_written_before_its_record(tmp_path: Path, study: Experiment) -> None:
+    """So that a record in the store always has one."""
+    store, order = Store(tmp_path / "store", create=True), []
+
+    class Policy:
+        def __init__(self, run_id: str) -> None:
+            self.run_id = run_id
+
+        def save(self, path: Path) -> None:
+            time.sleep(0.01)
+            assert path == store.policy_path(self.run_id) and self.run_id not in store
+            order.append(self.run_id)
+
+    write_finished(store, study.runs[0])
+    results = [SimpleNamespace(policy=Policy(run.run_id), status="finished", diverged_at=None) for run in study.runs]
+    played = uw.Evaluation("X-v0", np.ones(1), np.ones(1, np.int64), np.ones(1, bool))
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("upweight.experiments.evaluation.evaluate", lambda policies, *_, **__: [played] * len(policies))
+        evaluate_and_store(study.runs, results, store, train_seconds=1.0, workers=1, keep_policies=True)  # type: ignore[arg-type]
+    assert sorted(order) == sorted(run.run_id for run in study.runs[1:])  # the first one was done
+    assert all(run.run_id in store for run in study.runs)
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (["--max-agents", "0"], "(--max-agents): expected at least 1, found 0"),
+        (["--max-agents", "-1"], "(--max-agents): expected at least 1, found -1"),
+        (["--max-minutes", "nan"], "(--max-minutes): expected a number from 0, found nan"),
+        (["--max-minutes", "-1"], "(--max-minutes): expected a number from 0, found -1"),
+        (["--workers", "0"], "(--workers): expected at least 1, found 0"),
+        (["--workers", "0", "--plan"], "(--workers): expected at least 1, found 0"),
+    ],
+)
+def test_bad_numbers(
+    study: Experiment, tmp_path: Path, capsys: pytest.CaptureFixture[str], options: list[str], message: str
+) -> None:
+    assert main(["sweep", str(tmp_path / "study.toml"), "-o", str(tmp_path / "store"), *options]) == 2
+    assert message in capsys.readouterr().err
+    assert not (tmp_path / "store").exists()
+
+
 def test_a_deadline_pauses_a_training(tmp_path: Path) -> None:
     dataset = uw.Dataset.from_arrays(
         observations=np.zeros((20, 2), np.float32),
@@ -233,38 +433,3 @@ def test_a_deadline_pauses_a_training(tmp_path: Path) -> None:
     assert uw.train(dataset, runs, num_updates=300, output=tmp_path / "run", resume=True)[0].updates == 300
     with pytest.raises(uw.WeightingError, match="a deadline needs an output folder"):
         uw.train(dataset, runs, num_updates=3, deadline=0.0)
-
-
-def test_a_packed_store_reads_like_the_folder(tmp_path: Path) -> None:
-    store = make_study(tmp_path / "store", seeds=1, algorithms=["bc"])
-    store.pack(tmp_path / "packed.jsonl")
-    packed = open_store(tmp_path / "packed.jsonl")
-    assert list(packed.runs()) == list(store.runs()) and packed.datasets() == store.datasets()
-    assert packed.table() == store.table() == open_store(tmp_path / "store").table()
-    whole = (tmp_path / "packed.jsonl").read_text()
-    (tmp_path / "cut.jsonl").write_text(whole[:-30])
-    with pytest.raises(DatasetError, match=r"cut\.jsonl: line \d+: not a line of a packed store, or cut short"):
-        open_store(tmp_path / "cut.jsonl")
-    (tmp_path / "other.jsonl").write_text(whole.replace('"format":1', '"format":7', 1))
-    with pytest.raises(DatasetError, match=r"expected a packed store of format 1, found \[7\]"):
-        open_store(tmp_path / "other.jsonl")
-
-
-def test_bad_stores(tmp_path: Path) -> None:
-    with pytest.raises(DatasetError, match="not a store of results"):
-        Store(tmp_path)
-    (tmp_path / "notes.txt").write_text("mine")
-    with pytest.raises(DatasetError, match="expected a store or an empty folder"):
-        Store(tmp_path, create=True)
-    store = Store(tmp_path / "store", create=True)
-    (store.path / "runs" / "abc.json").write_text('{"run_id": "abc", "spec"')
-    with pytest.raises(DatasetError, match=r"abc\.json: damaged; remove it"):
-        list(store.runs())
-    (store.path / "work" / "cut").mkdir()
-    assert store.populations() == [] and not (store.path / "work" / "cut").exists()
-    (store.path / "store.json").write_text('{"format": 99}')
-    with pytest.raises(DatasetError, match="expected a store of format 1, found 99"):
-        Store(store.path)
-    (store.path / "store.json").write_text("{")
-    with pytest.raises(DatasetError, match="damaged"):
-        Store(store.path)

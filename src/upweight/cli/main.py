@@ -27,6 +27,12 @@ COMMANDS: tuple[ModuleType, ...] = (
 )
 BAD_INPUT = 2
 INTERRUPTED = 130
+_AFTER_INTERRUPTION = {  # of commands that keep what they did
+    demo.NAME: "the same command goes on",
+    make.NAME: "the same command goes on with what was collected",
+    sweep.NAME: "finished runs are stored, and the same command goes on from the last checkpoint",
+    train.NAME: "the same command with --resume goes on from the last checkpoint",
+}
 
 
 def build_parser() -> argparse.ArgumentParser:
@@ -46,17 +52,17 @@ def build_parser() -> argparse.ArgumentParser:
             formatter_class=argparse.RawDescriptionHelpFormatter,
         )
         command.add_arguments(sub)
-        sub.set_defaults(run=command.run)
+        sub.set_defaults(run=command.run, command=command.NAME)
     return parser
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run the command line; returns the exit code (2 for bad input)."""
+    """Run the command line; returns the exit code (2 for bad input, or where something failed)."""
     parsed = build_parser().parse_args(arguments)
     show_warnings_as_lines()
     try:
         with listening(ProgressBar(sys.stderr)):
-            parsed.run(parsed)
+            succeeded = parsed.run(parsed) is not False
         sys.stdout.flush()
     except UpweightError as error:
         print_error(str(error))
@@ -68,9 +74,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
         print_error(f"{error.filename or ''}: {error.strerror or error}".lstrip(": "))
         return BAD_INPUT
     except KeyboardInterrupt:
-        print_error("interrupted; nothing was written")
+        print_error(f"interrupted; {_AFTER_INTERRUPTION.get(parsed.command, 'nothing was written')}")
         return INTERRUPTED
-    return 0
+    return 0 if succeeded else BAD_INPUT
 
 
 if __name__ == "__main__":

@@ -3,11 +3,15 @@
 import argparse
 import math
 import tomllib
+from dataclasses import asdict
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from upweight.cli.terminal import print_json
+from upweight.cli.terminal import print_error, print_json
 from upweight.errors import DatasetError, MissingExtraError
+
+if TYPE_CHECKING:
+    from upweight.experiments.sweep import SweepPlan, SweepResult
 
 NAME = "sweep"
 HELP = "train and evaluate every run of an experiment file, and store the results"
@@ -60,7 +64,8 @@ def _setting(text: str) -> tuple[str, Any]:
         return key.strip(), value.strip()
 
 
-def run(arguments: argparse.Namespace) -> None:
+def run(arguments: argparse.Namespace) -> bool:
+    """Whether nothing failed."""
     try:
         from upweight.experiments.executor import LocalExecutor
         from upweight.experiments.experiment_file import find_experiment, read_experiment
@@ -74,23 +79,52 @@ def run(arguments: argparse.Namespace) -> None:
         algorithms=arguments.algorithm,
         changes=dict(_setting(text) for text in arguments.set),
     )
+    executor = LocalExecutor(workers=arguments.workers)
     plan = plan_sweep(experiment, arguments.output, max_agents=arguments.max_agents)
     if not arguments.json:
         print(plan)
     if arguments.plan:
         if arguments.json:
-            print_json({"runs": len(experiment.runs), "finished": plan.finished, "seconds": plan.estimate.training})
-        return
+            print_json(_describe_plan(plan))
+        return True
     result = sweep(
         experiment,
         arguments.output,
         max_minutes=arguments.max_minutes,
         max_agents=arguments.max_agents,
-        executor=LocalExecutor(workers=arguments.workers),
+        executor=executor,
     )
     if arguments.json:
-        print_json({"finished": result.finished, "remaining": result.remaining, "paused": result.paused})
-    elif result.remaining:
-        print(f"{result.finished:,} of {len(experiment.runs):,} runs finished; start the same command again to go on")
+        print_json(asdict(result))
     else:
-        print(f"all {result.finished:,} runs are in {arguments.output}")
+        print(_describe_result(result, arguments.output))
+    for failure in result.failures:
+        print_error(failure)
+    return not result.failures
+
+
+def _describe_plan(plan: "SweepPlan") -> dict[str, Any]:
+    return {
+        "runs": len(plan.experiment.runs),
+        "finished": plan.finished,
+        "to_do": plan.to_do,
+        "training_seconds": plan.estimate.training,
+        "evaluation_seconds": plan.estimate.evaluation,
+    }
+
+
+def _describe_result(result: "SweepResult", output: Path) -> str:
+    total = result.finished + result.remaining
+    some = f"{result.finished:,} of {total:,} runs finished"
+    lines = [some if result.remaining else f"all {total:,} runs are in {output}"]
+    if result.diverged:
+        lines.append(f"{result.diverged:,} of the finished runs diverged")
+    if result.paused_at:
+        lines.append(result.paused_at)
+    if result.failures:
+        lines.append(f"trainings that failed: {len(result.failures)}; start the same command again to retry")
+    elif result.paused:
+        lines.append("start the same command again to go on")
+    elif result.remaining:
+        lines.append("another sweep on this folder is at the rest; start the same command again to see")
+    return "\n".join(lines)

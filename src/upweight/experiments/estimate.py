@@ -1,7 +1,7 @@
 """How long populations may take, before anything is measured: good to a factor of two."""
 
 import itertools
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import jax
@@ -29,10 +29,14 @@ class Estimate:
         return f"{_duration(self.training)} of training and {_duration(self.evaluation)} of evaluation, beside making datasets"
 
 
-def estimate_time(populations: Sequence[Population]) -> Estimate:
+def estimate_time(populations: Sequence[Population], done: Mapping[str, float]) -> Estimate:
+    """``done``, by population_id, is the share that is done of those that were begun."""
     kind = "cpu" if jax.default_backend() == "cpu" else "gpu"
     speed = _OPERATIONS_PER_SECOND[kind] * (usable_cores() if kind == "cpu" else 1)
-    operations = sum(run.updates * operations_per_update(run) for population in populations for run in population.runs)
+    operations = 0.0
+    for population in populations:
+        left = 1.0 - done.get(population.population_id, 0.0)
+        operations += left * sum(run.updates * operations_per_update(run) for run in population.runs)
     steps = _STEPS_PER_EPISODE * sum(run.episodes for population in populations for run in population.runs)
     return Estimate(
         operations / speed + _COMPILE_SECONDS * len(populations), steps * _SECONDS_PER_STEP / usable_cores()

@@ -1,39 +1,46 @@
 """Who does the work: populations in, records out. The local one trains on this machine's device, one after the other."""
 
+import logging
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
 from functools import partial
-from importlib.metadata import version
-from typing import Any, Protocol
+from typing import Protocol, TypeVar
 
 import jax
-import numpy as np
-from numpy.typing import NDArray
 
-from upweight.behaviours.datasets import load
-from upweight.behaviours.pools import make_pool
 from upweight.data.background import Background
-from upweight.data.dataset import Dataset
-from upweight.data.reference_scores import find_reference_scores, normalize_returns
-from upweight.data.statistics import positive_sided_variance
 from upweight.engine.run import Run
-from upweight.engine.train import RunResult, train
+from upweight.engine.train import RunResult, TrainingPaused, train
+from upweight.errors import DatasetError, MissingExtraError, UpweightError
+from upweight.experiments.evaluation import evaluate_and_store
 from upweight.experiments.packing import Population, config_of
-from upweight.experiments.run_spec import DataSpec, RunSpec
-from upweight.experiments.store import Record, Store
-from upweight.rollout.evaluate import Evaluation, evaluate
+from upweight.experiments.run_data import RunData, data_key, load_data
+from upweight.experiments.store import Store
+from upweight.experiments.work import Claim, Work
 from upweight.weightings.registry import weighting_from_dict
 
-_PACKAGES = ("upweight", "jax", "numpy", "gymnasium", "mujoco")
-_HISTOGRAM_BINS = 60
+Result = TypeVar("Result")
+_log = logging.getLogger("upweight")
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What became of a population: its runs are in the store, or ``failure`` says why not."""
+
+    population: Population
+    failure: str | None = None
 
 
 class Executor(Protocol):
-    """Does populations and writes their runs into the store; yields each population when it is in there."""
+    """Does populations and writes their runs into the store; those that others do are left out.
 
-    def execute(self, populations: Sequence[Population], store: Store, *, deadline: float) -> Iterator[Population]: ...
+    What is wrong with one population does not stop the others. A full disk, a missing package or a met deadline
+    (:class:`~upweight.engine.train.TrainingPaused`) does.
+    """
+
+    def execute(self, populations: Sequence[Population], store: Store, *, deadline: float) -> Iterator[Outcome]: ...
 
 
 @dataclass(frozen=True)
@@ -47,158 +54,140 @@ class LocalExecutor:
     keep_policies: bool = True
     overlap: bool | None = None
 
-    def execute(self, populations: Sequence[Population], store: Store, *, deadline: float) -> Iterator[Population]:
+    def __post_init__(self) -> None:
+        if self.workers is not None and self.workers < 1:
+            raise DatasetError(f"workers (--workers): expected at least 1, found {self.workers}")
+
+    def execute(self, populations: Sequence[Population], store: Store, *, deadline: float) -> Iterator[Outcome]:
         """``deadline`` is a value of ``time.monotonic()``; a training that meets it is kept and gone on with next time."""
         overlap = jax.default_backend() != "cpu" if self.overlap is None else self.overlap
-        overlap = (
-            overlap and self.workers != 1
-        )  # one worker is this process, whose linear algebra is one for all threads
-        pools: dict[Any, tuple[Dataset, dict[str, NDArray[np.int64] | None]]] = {}
+        overlap = overlap and self.workers != 1  # one worker is this process: its linear algebra is one for all threads
+        work, data = Work(store), _LoadedData(self.workers)
         background = Background()
-        evaluating: Population | None = None  # in the background
+        beside: Population | None = None  # evaluated in the background
         try:
             for place, population in enumerate(populations, 1):
-                with ExitStack() as lock:
-                    finish = None
-                    mine = lock.enter_context(store.lock(population.population_id))
-                    if mine and any(run.run_id not in store for run in population.runs):  # nobody else did it meanwhile
-                        key = _pool_key(population)
-                        if key not in pools:
-                            pools = {key: self._load(populations, key)}  # one at a time: they can be large
-                        self._describe_datasets(population, pools[key], store)
-                        finish = self._train(population, *pools[key], store, deadline)
-                    if evaluating is not None:
-                        background.wait()
-                        yield evaluating
-                        evaluating = None
-                    if finish is not None and overlap and place < len(populations):
-                        background.start(partial(_do_and_unlock, finish, lock.pop_all()))
-                        evaluating = population
+                with ExitStack() as holding:
+                    claim = holding.enter_context(work.claim(population))
+                    training = None if claim is None else partial(self._train, claim, data, work, store, deadline)
+                    trained = None if training is None else _attempt(training)
+                    if beside is not None:
+                        ended, beside = beside, None
+                        yield _outcome(ended, _attempt(background.wait))
+                    if claim is None or trained is None:
                         continue
-                    if finish is not None:
-                        finish()
-                yield population
+                    if isinstance(trained, UpweightError):
+                        failure: UpweightError | None = trained
+                        if work.share_done(claim.population) == 0:
+                            work.end(claim)  # nothing is lost, and its runs are free to be packed in another way
+                    elif overlap and place < len(populations):
+                        background.start(partial(_do_and_release, trained, holding.pop_all()))
+                        beside = claim.population
+                        continue
+                    else:
+                        failure = _attempt(trained)
+                yield _outcome(claim.population, failure)
         except KeyboardInterrupt:  # who asks to stop is not kept waiting: the training is on disk
             raise
         except BaseException:
-            background.wait()
+            if beside is not None and (lost := _attempt(background.wait)) is not None:
+                _log.warning("%s: %s", beside.title, lost)
             raise
 
-    def _load(self, populations: Sequence[Population], key: Any) -> Any:
-        """The data of all populations with this key, and which episodes each dataset is."""
-        mine = [run.data for population in populations if _pool_key(population) == key for run in population.runs]
-        first = mine[0]
-        if first.content is not None:
-            return load(first.name), {first.name: None}
-        pool = make_pool(
-            list(dict.fromkeys(data.name for data in mine)),
-            steps=first.steps,
-            seed=first.seed or 0,
-            workers=self.workers,
-        )
-        return pool.dataset, dict(pool.episodes)
-
     def _train(
-        self,
-        population: Population,
-        dataset: Dataset,
-        episodes: dict[str, NDArray[np.int64] | None],
-        store: Store,
-        deadline: float,
+        self, claim: Claim, data: "_LoadedData", work: Work, store: Store, deadline: float
     ) -> Callable[[], None]:
         """Train, and give back what is left to do: evaluate and store."""
+        loaded = data.of(claim.population)
+        for spec in data_key(claim.population):
+            if loaded.dataset.has_rewards and not store.has_dataset(spec):
+                store.write_dataset(spec, loaded.describe(spec))
         runs = [
-            Run(config_of(run), weighting_from_dict(run.weighting), run.seed, episodes=episodes[run.data.name])
-            for run in population.runs
+            Run(config_of(run), weighting_from_dict(run.weighting), run.seed, episodes=loaded.episodes_of(run.data))
+            for run in claim.population.runs
         ]
-        folder = store.begin_population(population.population_id, [run.to_dict() for run in population.runs])
-        first = population.runs[0]
         began = time.perf_counter()
         try:
-            results = train(
-                dataset,
-                runs,
-                num_updates=first.updates,
-                precision=first.precision,
-                output=folder,
-                resume=True,
-                deadline=deadline,
-            )
+            results = _train_in_folder(loaded, runs, claim, deadline)
         finally:
-            trained = store.add_time(population.population_id, time.perf_counter() - began)
-        return partial(self._finish, population, results, store, trained)
+            seconds = claim.add_time(time.perf_counter() - began)
+        return partial(self._finish, claim, results, seconds, work, store)
 
-    def _finish(self, population: Population, results: Sequence[RunResult], store: Store, trained: float) -> None:
-        began = time.perf_counter()
-        evaluations = self._evaluate(population, results)
-        about = {
-            "train_seconds": round(trained, 2),
-            "evaluate_seconds": round(time.perf_counter() - began, 2),
-            "agents": len(results),
-            "device": jax.devices()[0].device_kind,
-            "versions": {name: version(name) for name in _PACKAGES},
-        }
-        for run, result, evaluation in zip(population.runs, results, evaluations, strict=True):
-            if self.keep_policies:
-                result.policy.save(store.policy_path(run.run_id))
-            store.write_run(run.run_id, _record(run, result, evaluation, about))
-        store.end_population(population.population_id)
-
-    def _evaluate(self, population: Population, results: Sequence[RunResult]) -> list[Evaluation]:
-        """Runs of one seed play the same episodes."""
-        found: dict[int, Evaluation] = {}
-        groups: dict[tuple[str, int], list[int]] = {}
-        for place, run in enumerate(population.runs):
-            groups.setdefault((run.data.env_id, run.episodes), []).append(place)
-        for (env_id, episodes), places in groups.items():
-            policies = [results[place].policy for place in places]
-            seeds = [population.runs[place].seed for place in places]
-            found |= dict(zip(places, evaluate(policies, env_id, episodes, seeds, workers=self.workers), strict=True))
-        return [found[place] for place in range(len(results))]
-
-    def _describe_datasets(self, population: Population, pool: Any, store: Store) -> None:
-        dataset, episodes = pool
-        for data in dict.fromkeys(run.data for run in population.runs):
-            if not store.has_dataset(data):
-                part = dataset if episodes[data.name] is None else dataset.subset(episodes[data.name])
-                store.write_dataset(data, describe_dataset(data, part))
+    def _finish(self, claim: Claim, results: Sequence[RunResult], seconds: float, work: Work, store: Store) -> None:
+        evaluate_and_store(
+            claim.population.runs,
+            results,
+            store,
+            train_seconds=seconds,
+            workers=self.workers,
+            keep_policies=self.keep_policies,
+        )
+        work.end(claim)
 
 
-def describe_dataset(data: DataSpec, dataset: Dataset) -> Record:
-    """What a report says about a dataset."""
-    reference = find_reference_scores(data.env_id)
-    values = dataset.returns if reference is None else normalize_returns(dataset.returns, reference)
-    counts, edges = np.histogram(values, bins=_HISTOGRAM_BINS)
-    return {
-        "name": data.name,
-        "steps": data.steps,
-        "seed": data.seed,
-        "env_id": data.env_id,
-        "normalized": reference is not None,
-        "episodes": dataset.num_episodes,
-        "total_steps": dataset.num_steps,
-        "mean": float(values.mean()),
-        "rpsv": positive_sided_variance(values),
-        "histogram": {"counts": counts.tolist(), "edges": [round(float(edge), 6) for edge in edges]},
-    }
+class _LoadedData:
+    """One dataset at a time: they can be large, and populations that share one follow each other."""
+
+    def __init__(self, workers: int | None) -> None:
+        self._workers = workers
+        self._last: dict[object, RunData] = {}
+
+    def of(self, population: Population) -> RunData:
+        key = data_key(population)
+        if key not in self._last:
+            self._last.clear()
+            self._last[key] = load_data(population, workers=self._workers)
+        return self._last[key]
 
 
-def _record(run: RunSpec, result: RunResult, evaluation: Evaluation, about: Record) -> Record:
-    outcome = {"status": result.status, "diverged_at": result.diverged_at}
-    returns = {
-        "score": evaluation.score,
-        "mean_return": evaluation.mean_return,
-        "returns": [round(float(value), 4) for value in evaluation.returns],
-        "lengths": evaluation.lengths.tolist(),
-    }
-    return {"spec": run.to_dict(), **outcome, **returns, **about}
+def _train_in_folder(data: RunData, runs: Sequence[Run], claim: Claim, deadline: float) -> list[RunResult]:
+    """Go on where the folder is; begin anew if what is in there is damaged, or of other data."""
+    first = claim.population.runs[0]
+    advanced: list[bool] = []
+    training = partial(
+        train,
+        data.dataset,
+        runs,
+        num_updates=first.updates,
+        precision=first.precision,
+        output=claim.folder,
+        resume=True,
+        deadline=deadline,
+        callbacks=[lambda _: advanced.append(True)],
+    )
+    had_progress = claim.has_progress
+    try:
+        return training()
+    except DatasetError as error:
+        if advanced or not had_progress or _is_of_the_system(error):
+            raise
+        _log.warning("%s: %s; the training begins anew", claim.folder, error)
+        claim.forget_progress()
+        return training()
 
 
-def _do_and_unlock(work: Callable[[], None], lock: ExitStack) -> None:
-    with lock:
+def _is_of_the_system(error: BaseException) -> bool:
+    """Whether the disk or its rights are behind an error: a file that is there may then be sound."""
+    cause = error.__context__
+    if isinstance(cause, OSError) and not isinstance(cause, FileNotFoundError):
+        return True
+    return cause is not None and _is_of_the_system(cause)
+
+
+def _attempt(work: Callable[[], Result]) -> Result | UpweightError:
+    """What the work gives, or what is wrong with this population alone."""
+    try:
+        return work()
+    except (TrainingPaused, MissingExtraError):
+        raise
+    except UpweightError as error:
+        return error
+
+
+def _outcome(population: Population, failure: UpweightError | None) -> Outcome:
+    return Outcome(population, None if failure is None else str(failure))
+
+
+def _do_and_release(work: Callable[[], None], holding: ExitStack) -> None:
+    with holding:
         work()
-
-
-def _pool_key(population: Population) -> Any:
-    data = population.runs[0].data
-    return (data.env_id, data.steps, data.seed) if data.content is None else data

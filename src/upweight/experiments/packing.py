@@ -3,10 +3,12 @@
 import hashlib
 from collections.abc import Sequence
 from dataclasses import dataclass
+from pathlib import Path
 
 from upweight.engine.config import Config
 from upweight.engine.run import algorithm_config
-from upweight.experiments.run_spec import RunSpec
+from upweight.errors import DatasetError
+from upweight.experiments.run_spec import DataSpec, RunSpec
 
 
 @dataclass(frozen=True)
@@ -22,12 +24,14 @@ class Population:
 
     @property
     def title(self) -> str:
-        names = sorted({run.data.name.split("-")[0] for run in self.runs})
+        names = sorted({_short_name(run.data) for run in self.runs})
         return f"{self.runs[0].algorithm} on {', '.join(names)}"
 
 
 def pack(runs: Sequence[RunSpec], *, max_agents: int | None = None) -> list[Population]:
     """Populations of runs that can share a program, of at most ``max_agents`` each."""
+    if max_agents is not None and max_agents < 1:
+        raise DatasetError(f"max_agents (--max-agents): expected at least 1, found {max_agents}")
     groups: dict[object, list[RunSpec]] = {}
     for run in runs:
         groups.setdefault(_key(run), []).append(run)
@@ -43,10 +47,12 @@ def config_of(run: RunSpec) -> Config:
     return type(algorithm_config(run.algorithm)).from_dict(run.config)
 
 
+def _short_name(data: DataSpec) -> str:
+    """The task of a recipe, or the file's name."""
+    return data.name.split("-")[0] if data.content is None else Path(data.name).name
+
+
 def _key(run: RunSpec) -> object:
     data = run.data
-    is_recipe = data.content is None
-    pool = (
-        (data.env_id, data.steps, data.seed) if is_recipe else (data.name, data.content)
-    )  # recipes of a task share a pool
+    pool = (data.env_id, data.steps, data.seed) if data.content is None else data.content  # recipes of a task share one
     return (pool, run.algorithm, config_of(run).compile_key(), run.updates, run.precision)

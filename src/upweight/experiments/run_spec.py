@@ -11,9 +11,9 @@ FORMAT_VERSION = 1  # of everything below that turns a description into numbers;
 
 @dataclass(frozen=True)
 class DataSpec:
-    """A dataset: a recipe by name, steps and seed, or a file by its path and content."""
+    """A dataset: a recipe by name, steps and seed, or a file by its content."""
 
-    name: str  # of the recipe, or the file's
+    name: str  # of the recipe, or the file's path: where to find that content
     steps: int | None  # of the recipe
     seed: int | None  # of the recipe
     env_id: str  # where policies trained on it are evaluated
@@ -41,8 +41,11 @@ class RunSpec:
 
     @property
     def run_id(self) -> str:
-        """A hash of all of it."""
-        text = json.dumps(self.to_dict(), sort_keys=True, allow_nan=False)
+        """A hash of all of it, but for the path of a file: what it holds counts, not where it lies."""
+        described = self.to_dict()
+        if self.data.content is not None:
+            del described["data"]["name"]
+        text = json.dumps(described, sort_keys=True, allow_nan=False)
         return hashlib.sha256(text.encode()).hexdigest()[:16]
 
 

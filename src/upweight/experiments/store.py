@@ -5,26 +5,25 @@
     store.json                     the format
     runs/RUN_ID.json               one finished run: its description, scores of all episodes, status, timing, versions
     policies/RUN_ID.safetensors    its policy
-    datasets/NAME-SEED-STEPS.json  what each dataset is like: episodes, mean score, RPSV, a histogram of returns
-    work/ID/                       trainings under way, and population.json: which runs train there
+    datasets/NAME-SEED-STEPS.json  what each dataset is like: episodes, mean score, RPSV, a histogram of returns; of a file
+    datasets/NAME-CONTENT.json     there is one for every content it had
+    work/                          trainings under way (see :mod:`upweight.experiments.work`)
 
-Every file is written completely or not at all, and by nobody else: two sweeps may share a store.
+Every file is written completely or not at all: two sweeps may share a store.
 """
 
 import json
-import shutil
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 from upweight.data.atomic import atomic_target
 from upweight.errors import DatasetError
+from upweight.experiments.records import as_table, check_dataset, check_run, read_json
 from upweight.experiments.run_spec import DataSpec
 
 FORMAT_VERSION = 1
-_POPULATION, _TIME = "population.json", "time.json"
 Record = dict[str, Any]
 
 
@@ -43,56 +42,40 @@ class StoreReader(ABC):
 
     def table(self) -> dict[str, list[Any]]:
         """One row per run, as columns: ``pandas.DataFrame(store.table())`` or ``pyarrow.table(store.table())``."""
-        rows = []
-        for record in self.runs():
-            spec = record["spec"]
-            weighting = dict(spec["weighting"])
-            rows.append(
-                {
-                    "run_id": record["run_id"],
-                    "dataset": spec["data"]["name"],
-                    "dataset_seed": spec["data"]["seed"],
-                    "algorithm": spec["algorithm"],
-                    "weighting": weighting.pop("name"),
-                    "weighting_settings": json.dumps(weighting, sort_keys=True),
-                    "seed": spec["seed"],
-                    "updates": spec["updates"],
-                    "precision": spec["precision"],
-                    "status": record["status"],
-                    "score": record["score"],
-                    "mean_return": record["mean_return"],
-                }
-            )
-        names = list(rows[0]) if rows else []
-        return {name: [row[name] for row in rows] for name in names}
+        return as_table(self.runs())
 
 
 class Store(StoreReader):
-    """A folder of results: the only reader and writer of it."""
+    """A folder of results: the only reader and writer of its runs, policies and datasets."""
 
     def __init__(self, path: str | Path, *, create: bool = False) -> None:
         self.path = Path(path)
         about = self.path / "store.json"
         if create and not about.exists():
-            if self.path.exists() and any(self.path.iterdir()):
-                raise DatasetError(f"{self.path}: expected a store or an empty folder, found other files in it")
+            _refuse_other_files(self.path)
             self.path.mkdir(parents=True, exist_ok=True)
-            self._write(about, {"format": FORMAT_VERSION})
-        try:
-            found = json.loads(about.read_text()).get("format")
-        except FileNotFoundError:
+            write_json(about, {"format": FORMAT_VERSION})
+        if not about.exists():
+            raise DatasetError(f"{self.path}: not a store of results (no store.json); make one with upweight sweep")
+        content = read_json(about)
+        if not isinstance(content, dict):
+            raise DatasetError(f"{about}: damaged; it should hold {{'format': {FORMAT_VERSION}}}")
+        if content.get("format") != FORMAT_VERSION:
             raise DatasetError(
-                f"{self.path}: not a store of results (no store.json); make one with upweight sweep"
-            ) from None
-        except ValueError:
-            raise DatasetError(f"{about}: damaged; it should hold {{'format': {FORMAT_VERSION}}}") from None
-        if found != FORMAT_VERSION:
-            raise DatasetError(
-                f"{self.path}: expected a store of format {FORMAT_VERSION}, found {found}; use the version that wrote it"
+                f"{self.path}: expected a store of format {FORMAT_VERSION}, found {content.get('format')}; "
+                "use the version that wrote it"
             )
         for name in ("runs", "policies", "datasets", "work"):
             if create:
                 (self.path / name).mkdir(exist_ok=True)
+
+    @classmethod
+    def find(cls, path: str | Path) -> Self | None:
+        """The store at a path; None where there is none, but one could be made."""
+        if (Path(path) / "store.json").exists():
+            return cls(path)
+        _refuse_other_files(Path(path))
+        return None
 
     def pack(self, path: str | Path) -> None:
         """Write runs and datasets (not the policies) as one file with a JSON object per line; :func:`open_store` reads it."""
@@ -106,91 +89,51 @@ class Store(StoreReader):
                     file.write(json.dumps({kind: record}, separators=(",", ":"), allow_nan=False) + "\n")
 
     def __contains__(self, run_id: str) -> bool:
-        return (self.path / "runs" / f"{run_id}.json").exists()
+        """Whether a run is finished; one whose file is damaged is not."""
+        try:
+            self.run(run_id)
+        except (DatasetError, FileNotFoundError):
+            return False
+        return True
+
+    def run(self, run_id: str) -> Record:
+        """The record of a finished run."""
+        return self._read_run(self._run_path(run_id))
+
+    def is_damaged(self, run_id: str) -> bool:
+        """Whether there is a file of the run that cannot be used."""
+        return self._run_path(run_id).exists() and run_id not in self
 
     def write_run(self, run_id: str, record: Mapping[str, Any]) -> None:
-        self._write(self.path / "runs" / f"{run_id}.json", {"run_id": run_id, **record})
+        write_json(self._run_path(run_id), {"run_id": run_id, **record})
 
     def policy_path(self, run_id: str) -> Path:
         return self.path / "policies" / f"{run_id}.safetensors"
 
-    def work_folder(self, population_id: str) -> Path:
-        return self.path / "work" / population_id
-
-    def begin_population(self, population_id: str, specs: Sequence[Mapping[str, Any]]) -> Path:
-        """A folder to train a population in; what it is made of is noted there for whoever goes on with it."""
-        folder = self.work_folder(population_id)
-        folder.mkdir(exist_ok=True)
-        if not (folder / _POPULATION).exists():
-            self._write(folder / _POPULATION, {"runs": list(specs)})
-        return folder
-
-    def add_time(self, population_id: str, seconds: float) -> float:
-        """Seconds spent on training a population, with those of earlier slices."""
-        path = self.work_folder(population_id) / _TIME
-        with suppress(OSError, ValueError, KeyError):  # the first slice, or one whose note was cut short
-            seconds += json.loads(path.read_text())["seconds"]
-        self._write(path, {"seconds": seconds})
-        return seconds
-
-    def end_population(self, population_id: str) -> None:
-        shutil.rmtree(self.work_folder(population_id), ignore_errors=True)
-
-    def populations(self) -> list[list[Record]]:
-        """The runs (as descriptions) of each population under way; what was cut short while being begun is cleared away."""
-        found = []
-        for folder in sorted((self.path / "work").glob("*/")):
-            try:
-                found.append(json.loads((folder / _POPULATION).read_text())["runs"])
-            except (OSError, ValueError, KeyError):
-                shutil.rmtree(folder, ignore_errors=True)
-        return found
-
-    @contextmanager
-    def lock(self, population_id: str) -> Iterator[bool]:
-        """Whether nobody else works on this population; the system takes the lock back when a process dies."""
-        try:
-            import fcntl
-        except ImportError:  # no such thing on Windows
-            yield True
-            return
-        with (self.path / "work" / f"{population_id}.lock").open("w") as file:
-            try:
-                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            except BlockingIOError:
-                yield False
-                return
-            yield True
-            Path(file.name).unlink(missing_ok=True)
-
     def runs(self) -> Iterator[Record]:
         """All finished runs, in the order of their names; a damaged file is an error that names it."""
-        for path in sorted((self.path / "runs").glob("*.json")):
-            try:
-                record = json.loads(path.read_text())
-                complete = {"spec", "returns", "score", "status"} <= record.keys()
-            except (ValueError, AttributeError):
-                complete = False
-            if not complete:
-                raise DatasetError(f"{path}: damaged; remove it and start the sweep again to repeat that run")
-            yield record
+        for path in _json_files(self.path / "runs"):
+            yield self._read_run(path)
 
     def has_dataset(self, data: DataSpec) -> bool:
-        return self._dataset_path(data).exists()
+        path = self._dataset_path(data)
+        return path.exists() and read_json(path) is not None
 
     def write_dataset(self, data: DataSpec, record: Mapping[str, Any]) -> None:
-        self._write(self._dataset_path(data), dict(record))
+        write_json(self._dataset_path(data), dict(record))
 
     def datasets(self) -> list[Record]:
-        return [json.loads(path.read_text()) for path in sorted((self.path / "datasets").glob("*.json"))]
+        return [check_dataset(read_json(path), str(path)) for path in _json_files(self.path / "datasets")]
+
+    def _read_run(self, path: Path) -> Record:
+        return check_run(read_json(path), str(path))
+
+    def _run_path(self, run_id: str) -> Path:
+        return self.path / "runs" / f"{run_id}.json"
 
     def _dataset_path(self, data: DataSpec) -> Path:
-        key = "-".join(str(part) for part in (Path(data.name).stem, data.seed, data.steps) if part is not None)
-        return self.path / "datasets" / f"{key}.json"
-
-    def _write(self, path: Path, value: Any) -> None:
-        with atomic_target(path) as target:
-            target.write_text(json.dumps(value, indent=1, allow_nan=False) + "\n")
+        about = (Path(data.name).stem.replace(":", "-"), data.seed, data.steps, data.content)
+        return self.path / "datasets" / f"{'-'.join(str(part) for part in about if part is not None)}.json"
 
 
 class PackedStore(StoreReader):
@@ -199,13 +142,19 @@ class PackedStore(StoreReader):
     def __init__(self, path: str | Path) -> None:
         self.path = Path(path)
         self._records: dict[str, list[Record]] = {"store": [], "run": [], "dataset": []}
-        for number, line in enumerate(self.path.read_text().splitlines(), 1):
+        try:
+            lines = self.path.read_text(encoding="utf-8").splitlines()
+        except UnicodeDecodeError:
+            raise DatasetError(f"{self.path}: expected a packed store (lines of JSON), found binary content") from None
+        for number, line in enumerate(lines, 1):
+            where = f"{self.path}: line {number}"
             try:
                 ((kind, record),) = json.loads(line).items()
-                self._records[kind].append(record)
-            except (ValueError, KeyError, AttributeError):
-                raise DatasetError(f"{self.path}: line {number}: not a line of a packed store, or cut short") from None
-        found = [record.get("format") for record in self._records["store"]]
+                known = self._records[kind]
+            except (ValueError, KeyError, AttributeError, RecursionError):
+                raise DatasetError(f"{where}: not a line of a packed store, or cut short") from None
+            known.append(_CHECKS[kind](record, where))
+        found = [record["format"] for record in self._records["store"]]
         if found != [FORMAT_VERSION]:
             raise DatasetError(
                 f"{self.path}: expected a packed store of format {FORMAT_VERSION}, found {found or 'none'}"
@@ -221,3 +170,31 @@ class PackedStore(StoreReader):
 def open_store(path: str | Path) -> StoreReader:
     """The results in a folder, or in one file."""
     return PackedStore(path) if Path(path).is_file() else Store(path)
+
+
+def _refuse_other_files(path: Path) -> None:
+    """A store is begun in a new or empty folder; hidden files are the system's, or left by who was stopped at it."""
+    if path.exists() and not path.is_dir():
+        raise DatasetError(f"{path}: expected a folder for results, found a file; choose another place")
+    others = [entry for entry in path.iterdir() if not entry.name.startswith(".")] if path.exists() else []
+    if others and not (path / "store.json").exists():  # asked last: somebody may be making the store just now
+        raise DatasetError(f"{path}: expected a store or an empty folder, found other files in it")
+
+
+def write_json(path: Path, value: Any) -> None:
+    """Completely or not at all."""
+    with atomic_target(path) as target:
+        target.write_text(json.dumps(value, indent=1, allow_nan=False) + "\n")
+
+
+def _check_head(record: Any, where: str) -> Record:
+    if not isinstance(record, dict) or "format" not in record:
+        raise DatasetError(f"{where}: expected the format of the packed store, found {record!r}")
+    return record
+
+
+_CHECKS = {"store": _check_head, "run": check_run, "dataset": check_dataset}
+
+
+def _json_files(folder: Path) -> list[Path]:
+    return sorted(path for path in folder.glob("*.json") if not path.name.startswith("."))
