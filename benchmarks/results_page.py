@@ -20,14 +20,18 @@ from typing import Any
 
 from measure import RESULTS
 from upweight.experiments.store import open_store
-from upweight.report.collect import Results, collect
+from upweight.report.aggregate_rows import aggregate_rows
+from upweight.report.collect import collect
 from upweight.report.comparison import Intervals
+from upweight.report.fact_formats import aggregate_cells
 from upweight.report.page import write_report
+from upweight.report.results import Results
 from upweight.report.table_formats import scores_markdown
 from upweight.report.tables import Cell, score_tables
 
 ROOT = Path(__file__).parents[1]
 STORES = {name: RESULTS / f"hopper_mixed_{name}.jsonl" for name in ("float32", "bfloat16")}
+DEMOS = [RESULTS / f"demo_seed{seed}.jsonl" for seed in range(3)]
 METHODS, SHORT = ("BC", "TD3+BC"), ("Uniform", "RW", "AW")
 FIGURES = {
     "sigma-1": "bc",
@@ -41,14 +45,16 @@ def sections() -> dict[str, str]:
     """Marker -> the Markdown that stands there."""
     results = collect([open_store(path) for path in STORES.values()])
     tables = {table.method: table for table in score_tables(results, Intervals())}
-    found = {f"scores {method}": scores_markdown(tables[method]) for method in tables}
+    found = {f"scores {method}": scores_markdown(tables[method]) for method in METHODS}
     rows = [("dataset", *(f"{method} {sampler}" for method in METHODS for sampler in SHORT)), ("---",) * 7]
     for place, (dataset, _) in enumerate(tables["BC"].rows):
         if dataset.sigma is not None:
             cells = [tables[m].rows[place][1][tables[m].samplers.index(sampler)] for m in METHODS for sampler in SHORT]
             rows.append((dataset.name.removeprefix("hopper-"), *map(short_cell, cells)))
     found["short"] = markdown(rows)
+    found["aggregates"] = markdown(aggregate_lines(results))
     found["precision"] = markdown(precision_rows(results))
+    found["demo"] = markdown(demo_rows())
     return found
 
 
@@ -83,25 +89,37 @@ def _by_library(name: str) -> dict[str, list[dict[str, Any]]]:
 
 def short_cell(cell: Cell | None) -> str:
     assert cell is not None and cell.paper is not None
-    return f"{cell.text}{'*' if cell.star else ''} ({cell.paper:.2f})".replace("*", r"\*")
+    return f"{f'**{cell.text}**' if cell.is_better else cell.text} ({cell.paper:.2f})"
+
+
+def aggregate_lines(results: Results) -> list[tuple[str, ...]]:
+    """Samplers in one number, over the mixes."""
+    rows = [("", "mean", "median", "IQM", "optimality gap"), ("---",) * 5]
+    for row in aggregate_rows(results, Intervals()):
+        method, _, sampler, *numbers = aggregate_cells(row)
+        if method in METHODS:
+            rows.append((f"{method}, {sampler}", *numbers))
+    return rows
 
 
 def precision_rows(results: Results) -> list[tuple[str, ...]]:
-    """IQM in both precisions and their difference, by sampler over all datasets that have it, and over all together."""
+    """IQM over the mixes in both precisions and their difference, by sampler."""
     rows = [("", "float32", "bfloat16", "difference, 95% interval"), ("---",) * 4]
     for method in METHODS:
-        both: dict[str, dict[str, list[float]]] = {}
-        for sampler in results.samplers(method):
-            for name in (method, f"{method}, bfloat16"):
-                scores = results.scores(name, sampler.name, results.datasets_of(method))
-                both.setdefault(f"{method}, {sampler.name}", {})[name] = scores
-        for label, pair in both.items():
-            rows.append((label, *_difference(*pair.values())))
-        together = [
-            {f"{label} {dataset}": values for label, pair in both.items() for dataset, values in pair[name].items()}
-            for name in (method, f"{method}, bfloat16")
-        ]
-        rows.append((f"**{method}, all**", *_difference(*together)))
+        mixes = results.datasets_of(method, family="mixed")
+        for sampler in results.usual_samplers(method, mixes):
+            pair = [results.scores(name, sampler.name, mixes) for name in (method, f"{method}, bfloat16")]
+            rows.append((f"{method}, {sampler.name}", *_difference(*pair)))
+    return rows
+
+
+def demo_rows() -> list[tuple[str, ...]]:
+    """Mean scores of the demo on each of its datasets."""
+    results = collect([open_store(path) for path in DEMOS])
+    (table,) = score_tables(results, Intervals())
+    rows = [("`--seed`", *table.samplers), ("---",) * (len(table.samplers) + 1)]
+    for dataset, cells in table.rows:
+        rows.append((dataset.variant.split("seed ")[1], *(cell.text for cell in cells if cell is not None)))
     return rows
 
 
@@ -117,13 +135,11 @@ def markdown(rows: list[tuple[str, ...]]) -> str:
 
 
 def rewrite(page: Path, found: dict[str, str]) -> None:
-    """Replace what stands after each ``<!-- NAME -->`` up to the next empty line."""
+    """Replace the table that stands after each ``<!-- NAME -->``."""
     text = page.read_text()
     for name, table in found.items():
-        text = re.sub(
-            rf"(<!-- {re.escape(name)} -->\n).*?(?=\n\n|\Z)", lambda m, t=table: m[1] + t.rstrip(), text, flags=re.S
-        )
-    page.write_text(text.rstrip() + "\n")
+        text = re.sub(rf"(<!-- {re.escape(name)} -->\n)(?:\|.*\n)*", lambda m, t=table: m[1] + t, text)
+    page.write_text(text)
 
 
 def main() -> None:

@@ -8,6 +8,8 @@ compiling. Target: the sweep takes at most 15% longer than its trainings.
 """
 
 import argparse
+import hashlib
+import json
 import tempfile
 import time
 from pathlib import Path
@@ -21,6 +23,7 @@ from upweight.behaviours.pools import Pool, make_pool
 from upweight.engine.train import choose_chunk
 from upweight.experiments.experiment_file import Experiment, find_experiment, read_experiment
 from upweight.experiments.packing import Population, config_of, pack
+from upweight.experiments.store import StoreReader
 from upweight.weightings.registry import weighting_from_dict
 
 TARGET = 0.15
@@ -53,6 +56,12 @@ def seconds_of_updates(population: Population, pool: Pool) -> float:
     return (times[-1] - times[0]) / (len(times) - 1) / chunk * first.updates
 
 
+def hash_of_returns(store: StoreReader) -> str:
+    """Of every return of every run: whether two studies agree bit for bit."""
+    returns = {run["run_id"]: run["returns"] for run in store.runs()}
+    return hashlib.sha256(json.dumps(returns, sort_keys=True).encode()).hexdigest()
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--only", default="hopper-*", help="datasets of one task")
@@ -80,6 +89,7 @@ def main() -> None:
         wall = time.perf_counter() - began
         assert result.remaining == 0
         records = {entry["run_id"]: entry for entry in store.runs()}
+        returns = hash_of_returns(store)
     rows: list[dict[str, Any]] = []
     for population in pack(study.runs):
         seconds = seconds_of_updates(population, pool)
@@ -102,6 +112,7 @@ def main() -> None:
         "sweep_seconds": round(wall, 1),
         "over_training": round(over_training, 3),
         "over_bare_updates": round(over_updates, 3),
+        "returns_sha256": returns,
     }
     packages = ["upweight", "jax", "numpy", "gymnasium", "mujoco", "loky"]
     print(f"wrote {record('sweep', packages, rows, about=about)}")

@@ -3,6 +3,7 @@
 import importlib.util
 import json
 import re
+from itertools import combinations
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +16,11 @@ from upweight.cli.demo import score_table
 from upweight.experiments.store import open_store
 from upweight.report.aggregate import mean
 from upweight.report.bootstrap import interval
+from upweight.report.collect import collect
+from upweight.report.comparison import Intervals, deserves_a_mark
+from upweight.report.replicate import replicate
+from upweight.report.results import Results
+from upweight.report.tables import ScoreTable, score_tables
 
 ROOT = Path(__file__).parents[1]
 RESULTS = ROOT / "benchmarks" / "results"
@@ -60,7 +66,9 @@ def test_ladders(task: str) -> None:
 
 @pytest.mark.parametrize("row", stored("datasets"), ids=lambda row: row["dataset"])
 def test_datasets(row: dict[str, Any]) -> None:
-    cells = [f"{row['episodes']:,}", f"{row['mean_score']:.3f}", f"{row['rpsv']:.6f}", f"{row['paper_rpsv']:.6f}"]
+    rpsv = row["rpsv"]  # stored with four digits: more are not shown
+    shown = f"{rpsv:.6f}" if rpsv < 0.01 else f"{rpsv:.5f}" if rpsv < 0.1 else f"{rpsv:.4f}"
+    cells = [f"{row['episodes']:,}", f"{row['mean_score']:.3f}", shown, f"{row['paper_rpsv']:.6f}"]
     assert table_row("docs/datasets.md", row["dataset"]) == [*cells, f"{row['ratio']:.2f}"]
 
 
@@ -72,10 +80,9 @@ def test_collecting(file: str, workers: int) -> None:
     assert table_row("docs/datasets.md", head) == [f"{row['seconds']:.0f}" for row in rows]
 
 
-@pytest.fixture(scope="module")
-def results_page() -> Any:
-    """The program that writes the tables."""
-    spec = importlib.util.spec_from_file_location("results_page", ROOT / "benchmarks" / "results_page.py")
+def load_benchmark(name: str) -> Any:
+    """A program of benchmarks/, as a module."""
+    spec = importlib.util.spec_from_file_location(name, ROOT / "benchmarks" / f"{name}.py")
     assert spec is not None and spec.loader is not None
     module = importlib.util.module_from_spec(spec)
     with pytest.MonkeyPatch.context() as patch:
@@ -84,20 +91,151 @@ def results_page() -> Any:
     return module
 
 
+@pytest.fixture(scope="module")
+def results_page() -> Any:
+    """The program that writes the tables."""
+    return load_benchmark("results_page")
+
+
+def text_of(page: str) -> str:
+    """A page as one line, whatever its lines are."""
+    return " ".join((ROOT / page).read_text().split())
+
+
+@pytest.fixture(scope="module")
+def float32() -> Results:
+    return collect(open_store(RESULTS / "hopper_mixed_float32.jsonl"))
+
+
+@pytest.fixture(scope="module")
+def tables(float32: Results) -> dict[str, ScoreTable]:
+    return {table.method: table for table in score_tables(float32, Intervals())}
+
+
 def test_the_hopper_suite(results_page: Any) -> None:
     """The tables of README and the results page are what the stored runs give."""
     pages = {name: (ROOT / name).read_text() for name in ("README.md", "docs/results.md")}
     sections = results_page.sections()
-    assert sections["short"] in pages["README.md"]
-    for name in ("scores BC", "scores TD3+BC", "precision"):
-        assert sections[name] in pages["docs/results.md"]
-    for record in open_store(RESULTS / "hopper_mixed_bfloat16.jsonl").runs():
-        method = {"bc": "BC", "td3_bc": "TD3+BC"}[record["spec"]["algorithm"]]
-        seconds = [f"{record[key]:.0f} s" for key in ("train_seconds", "evaluate_seconds")]
-        text = " ".join(pages["docs/results.md"].split())
-        assert re.search(
-            rf"the {record['agents']} {re.escape(method)} agents( took)? {seconds[0]}[^.,]* {seconds[1]}", text
-        )
+    for name in ("short", "demo"):
+        assert f"<!-- {name} -->\n{sections[name]}" in pages["README.md"]
+    for name in ("scores BC", "scores TD3+BC", "aggregates", "precision"):
+        assert f"<!-- {name} -->\n{sections[name]}" in pages["docs/results.md"]
+
+
+def test_times_of_the_hopper_suite() -> None:
+    """In float32 and bfloat16; the training of TD3+BC in float32 was cut in two, and has no time."""
+    took = {}
+    for precision in ("float32", "bfloat16"):
+        for record in open_store(RESULTS / f"hopper_mixed_{precision}.jsonl").runs():
+            assert record["agents"] == 215 and record["device"] == "NVIDIA H200"
+            seconds = tuple(f"{record[key]:.0f} s" for key in ("train_seconds", "evaluate_seconds"))
+            assert took.setdefault((record["spec"]["algorithm"], precision), seconds) == seconds
+    (train, play), (fast_train, fast_play) = took["bc", "float32"], took["bc", "bfloat16"]
+    text = text_of("docs/results.md")
+    assert (
+        f"the 215 BC agents took {train} of training and {play} of evaluation in float32, {fast_train} and {fast_play} in "
+        "bfloat16;"
+    ) in text
+    assert "the 215 TD3+BC agents took {} and {} in bfloat16.".format(*took["td3_bc", "bfloat16"]) in text
+    assert f"its evaluation took {took['td3_bc', 'float32'][1]}.)" in text
+
+
+def test_what_a_sweep_costs() -> None:
+    """And that the study it ran gave the returns that are stored."""
+    found = json.loads((RESULTS / "sweep.json").read_text())
+    bc, td3_bc = found["results"]
+    text = text_of("docs/experiments.md")
+    assert f"took {found['sweep_seconds']:.0f} s from the call to the last record" in text
+    trained = f"the two trainings, {bc['train_seconds']:.0f} s and {td3_bc['train_seconds']:.0f} s."
+    assert f"That is {found['over_training']:.0%} more than {trained}" in text
+    assert f"{bc['evaluate_seconds']:.0f} s of evaluating BC" in text
+    assert f"the last population, {td3_bc['evaluate_seconds']:.0f} s." in text
+    assert f"updates alone, {bc['updates_seconds']:.0f} s and {td3_bc['updates_seconds']:.0f} s;" in text
+    assert f"Over the bare updates the sweep took {found['over_bare_updates']:.0%} more" in text
+    assert found["over_training"] < 0.15
+    study = open_store(RESULTS / "hopper_mixed_bfloat16.jsonl")
+    assert load_benchmark("sweep").hash_of_returns(study) == found["returns_sha256"]
+    assert len(list(study.runs())) == found["runs"] == 430
+
+
+def test_what_top_fraction_keeps() -> None:
+    (found,) = [row for row in stored("top_fraction") if row["dataset"] == "hopper-expert-random-50"]
+    text = text_of("docs/results.md")
+    assert found["good"] == found["all_good"]
+    assert f"The {found['kept']:,} episodes that Top-10% keeps" in text
+    assert f"hold all {found['good']} of the expert's, and {found['share_of_steps']:.0%} of their steps" in text
+    assert f"first 30 steps, where every episode passes, only {found['share_of_first_30_steps']:.0%} are" in text
+
+
+def test_the_checks_of_the_first_claim_and_what_they_pool(float32: Results, tables: dict[str, ScoreTable]) -> None:
+    claim = replicate(float32, Intervals()).claims[0]
+    assert (claim.supported, claim.decided) == (16, 16)
+    assert all(check.datasets == 2 for check in claim.checks)  # the expert and the medium mix
+    apart: dict[str, list[str]] = {}
+    for method, table in tables.items():
+        for dataset, cells in table.rows:
+            for sampler in ("RW", "AW"):
+                cell = cells[table.samplers.index(sampler)]
+                if dataset.sigma is not None and cell is not None and not cell.is_better:
+                    apart.setdefault(method, []).append(str(dataset.good))
+    assert apart == {"TD3+BC": ["expert"] * 5}
+    assert (
+        "Dataset by dataset it holds in all 16 cells of BC and in 11 of 16 of TD3+BC; the 5 that are not separated are all "
+        "mixes with expert data"
+    ) in text_of("docs/results.md")
+
+
+def test_half_does_not_improve_on_uniform(float32: Results, tables: dict[str, ScoreTable]) -> None:
+    shown = []
+    for method in ("BC", "TD3+BC"):
+        mixes = float32.datasets_of(method, family="mixed")
+        found = Intervals().improvement(*(float32.scores(method, name, mixes) for name in ("Half", "Uniform")))
+        assert found.low < 0.5
+        shown.append(f"{found.point:.2f} [{found.low:.2f}, {found.high:.2f}] with {method}")
+    wins = sum(cell.is_better for table in tables.values() for cell in table.column(table.samplers.index("Half")))
+    text = text_of("docs/results.md")
+    assert f"over Uniform is {' and '.join(shown)}, and it is better than Uniform in {wins} of 16 cells." in text
+
+
+def test_spread_of_td3_bc(tables: dict[str, ScoreTable]) -> None:
+    table = tables["TD3+BC"]
+    mixes = [cells for dataset, cells in table.rows if dataset.sigma is not None]
+    names = ("Uniform", "Top-10%", "Half")
+    stds = [cell.std for cells in mixes for name in names if (cell := cells[table.samplers.index(name)]) and cell.std]
+    high = sum(std > 0.2 for std in stds)
+    assert (
+        f"standard deviations over seeds of {min(stds):.2f} to {max(stds):.2f} in the {len(stds)} cells, above 0.2 in {high} "
+        "of them."
+    ) in text_of("docs/results.md")
+
+
+def test_what_bfloat16_costs(results_page: Any) -> None:
+    rows = results_page.precision_rows(
+        collect([open_store(RESULTS / f"hopper_mixed_{name}.jsonl") for name in ("float32", "bfloat16")])
+    )
+    bounds = {row[0]: [float(number) for number in re.findall(r"[+-][\d.]+", row[3])[1:]] for row in rows[2:]}
+    assert len(bounds) == 10 and all(low < 0 < high for low, high in bounds.values())  # "No interval leaves 0 out"
+    fail = [bounds[f"BC, {name}"][0] for name in ("Uniform", "Top-10%", "Half")]
+    assert min(fail) > -0.01
+    weighted = [bounds[f"BC, {name}"][0] for name in ("RW", "AW")]
+    others = [low for name, (low, _) in bounds.items() if name.startswith("TD3+BC")]
+    assert max(*weighted, *others) < -0.02
+    text = text_of("docs/results.md")
+    assert f"for BC with RW and AW the intervals reach down to {weighted[0]:.3f} and {weighted[1]:.3f}, " in text
+    assert f"from {max(others):.3f} to {min(others):.3f}. So **float32" in text
+
+
+def test_bold_by_chance() -> None:
+    """Of all orders that five seeds and five others can come in, how many make a cell bold."""
+    places = range(10)
+    orders = list(combinations(places, 5))
+    bold = 0
+    for ours in orders:
+        theirs = [float(place) for place in places if place not in ours]
+        bold += deserves_a_mark(Intervals().improvement({"": [float(place) for place in ours]}, {"": theirs}))
+    assert f"({bold} of the {len(orders)} orders that five seeds and five others can come in)" in text_of(
+        "docs/reports.md"
+    )
 
 
 def test_adapters(results_page: Any) -> None:
@@ -128,6 +266,7 @@ def test_adapters(results_page: Any) -> None:
 
 def test_the_demo() -> None:
     """README shows the table of seed 0; RW and AW are clearly above Uniform on all three seeds that are stored."""
+    means: dict[str, list[str]] = {"rw": [], "aw": []}
     for seed in range(3):
         records = list(open_store(RESULTS / f"demo_seed{seed}.jsonl").runs())
         table = score_table(records)
@@ -141,3 +280,8 @@ def test_the_demo() -> None:
         for name in ("rw", "aw"):
             weighted = interval(mean, [scores[name]], rng=np.random.default_rng(0))
             assert weighted.low > uniform.high and weighted.point > 2 * uniform.point
+            means[name].append(f"{weighted.point:.2f}")
+    readme = text_of("README.md")
+    assert f"scores {means['rw'][0]} (RW) and {means['aw'][0]} (AW)" in readme
+    assert "The intervals cover training seeds only; another draw of the data moves the scores too." in readme
+    assert f"on three draws: AW {', '.join(means['aw'][:2])} and {means['aw'][2]})" in text_of("docs/results.md")

@@ -5,7 +5,9 @@ from pathlib import Path
 import pytest
 
 import upweight as uw
+from upweight.cli.demo import score_table
 from upweight.cli.main import main
+from upweight.errors import UpweightWarning
 from upweight.experiments import experiment_file
 
 SMALL = {
@@ -38,3 +40,17 @@ def test_the_demo_does_everything(
     assert "hopper-expert-random-10" in page
     assert uw.load(tmp_path / "demo" / "mixed.hdf5").metadata["recipe"]["seed"] == 3
     assert (tmp_path / "demo" / "weights.png").stat().st_size > 10_000
+
+
+def test_a_negative_seed_is_an_error(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["demo", "-o", str(tmp_path / "demo"), "--seed", "-1"]) == 2
+    assert "expected --seed 0 or more, found -1" in capsys.readouterr().err
+    assert not (tmp_path / "demo").exists()
+
+
+def test_a_run_without_a_score_counts_as_a_random_policy() -> None:
+    records = [
+        {"spec": {"algorithm": "bc", "weighting": {"name": "uniform"}}, "score": score} for score in (0.1, None, 0.2)
+    ]
+    with pytest.warns(UpweightWarning, match="3 runs"):
+        assert "Uniform  0.100" in score_table(records)

@@ -93,13 +93,6 @@ def test_scores_per_seed(store: Store) -> None:
     assert results.versions["jax"] == ("0.10.0",)
 
 
-def test_a_diverged_run_counts_as_zero(store: Store) -> None:
-    (lost,) = add_runs(store, "hopper-medium", "RW", [0.9], status="diverged")
-    results = collect(store)
-    assert results.scores("BC", "RW", results.datasets_of("BC")) == {"hopper-medium": [0.0]}
-    assert [run.run_id for run in results.runs if run.diverged] == [lost]
-
-
 def test_runs_of_several_lengths_are_kept_apart(store: Store) -> None:
     add_runs(store, "hopper-medium", "RW", [0.5, 0.5], updates=1000)
     add_runs(store, "hopper-medium", "RW", [0.8], updates=2000)
@@ -141,13 +134,25 @@ def test_datasets_of_one_name_are_kept_apart(store: Store) -> None:
     assert names == ["hopper-medium (1,000 steps, seed 0)", "hopper-medium (2,000 steps, seed 1)", "logs.hdf5"]
 
 
-def test_scores_without_reference_stay_out_of_comparisons(store: Store) -> None:
-    for sampler in ("Uniform", "RW"):
-        add_runs(store, "mine-medium", sampler, [None, None])
-    results = collect(store)
-    datasets = results.datasets_of("BC")
-    assert results.scores("BC", "RW", datasets) == {"mine-medium": [1500.0, 1500.0]}  # mean returns
-    assert results.comparable("BC", ["Uniform", "RW"], datasets) == []
+def test_the_paper_is_looked_up_by_the_name_without_seed_and_steps(store: Store) -> None:
+    for seed in (0, 1):
+        add_runs(store, data_spec("hopper-expert-random-5", seed=seed), "RW", [0.5])
+    datasets = collect(store).datasets_of("BC", sigma=5)
+    assert [each.base for each in datasets] == ["hopper-expert-random-5"] * 2
+    assert [each.variant for each in datasets] == ["1,000,000 steps, seed 0", "1,000,000 steps, seed 1"]
+
+
+def test_descriptions_go_to_the_file_of_their_content(store: Store) -> None:
+    files = [DataSpec("logs.hdf5", None, None, "Hopper-v5", content) for content in ("aaaa", "bbbb")]
+    facts = {"name": "logs.hdf5", "steps": None, "seed": None, "normalized": True, "episodes": 1, "total_steps": 1}
+    facts |= {"rpsv": 0.1, "histogram": {"counts": [1], "edges": [0, 1]}}
+    for data, mean in zip(files, (0.1, 0.2), strict=True):
+        add_runs(store, data, "RW", [0.5])
+        store.write_dataset(data_spec(f"file-{data.content}"), {**facts, "content": data.content, "mean": mean})
+    store.write_dataset(data_spec("unused"), {**facts, "content": "cccc", "mean": 0.3})
+    store.write_dataset(data_spec("old"), {**facts, "mean": 0.4})  # does not say which of the two it is
+    found = {each.dataset.name: each.mean for each in collect(store).datasets}
+    assert found == {"logs.hdf5 (aaaa)": 0.1, "logs.hdf5 (bbbb)": 0.2}
 
 
 def test_bad_input(store: Store, tmp_path: Path) -> None:

@@ -76,19 +76,28 @@ def test_the_page_is_well_formed(page: str) -> None:
     assert {"table", "svg", "details", "figcaption"} <= parser.tags
 
 
-def test_pictures_are_xml_and_have_no_ink_of_their_own(study: Path, page: str) -> None:
+def test_pictures_in_the_page_take_its_ink(page: str) -> None:
+    assert "currentColor" in page
+    assert "#010203" not in page
+
+
+def test_picture_files_can_be_read_on_any_background(study: Path, page: str) -> None:
     pictures = sorted((study / "report").glob("*.svg"))
     assert {path.stem.split("-")[0] for path in pictures} == {
-        *("sigma", "improvement", "gain", "temperature", "percentage", "returns")
+        *("sigma", "improvement", "profile", "gain", "temperature", "percentage", "returns")
     }
     for path in pictures:
-        root = ElementTree.fromstring(path.read_text())
+        text = path.read_text()
+        root = ElementTree.fromstring(text)
         assert root.tag.endswith("svg")
-        assert root.attrib["aria-label"]
-        sizes = re.findall(r"font: (?:\w+ )*([\d.]+)px", path.read_text())
-        assert min(map(float, sizes), default=8) >= 8
-        assert "currentColor" in path.read_text()
-        assert "#010203" not in path.read_text()
+        assert root.attrib["width"].endswith("pt") and root.attrib["height"].endswith("pt")
+        assert root[0].tag.endswith("rect") and root[0].attrib["fill"] == "#ffffff"
+        assert (f"{root[0].attrib['width']}pt", f"{root[0].attrib['height']}pt") == (
+            *(root.attrib["width"], root.attrib["height"]),
+        )
+        assert len(root.attrib["aria-label"]) > 60
+        assert "currentColor" not in text and "#010203" not in text
+        assert min(map(float, re.findall(r"font: (?:\w+ )*([\d.]+)px", text)), default=8) >= 8
     assert page.count("<svg") == len(pictures)
 
 
@@ -96,7 +105,24 @@ def test_header(page: str, study: Path) -> None:
     for text in ("2025-01-02 03:04 UTC", "jax 0.10.0", "3 (0, 1, 2)", "1,000", str(study / "results")):
         assert text in page
     assert "Some results rest on 1 seed." in page
-    assert "Diverged, and counted as 0" in page
+    assert "Diverged, and counted as 0, a random policy" in page
+    assert "0 is a random policy, 1 an expert; mean over evaluation episodes" in page
+
+
+def test_returns_are_not_said_to_have_a_random_policy_at_0(tmp_path: Path) -> None:
+    store = Store(tmp_path / "results", create=True)
+    add_runs(store, "mine-medium", "Uniform", [None] * 5)
+    add_runs(store, "mine-medium", "RW", [None] * 5, status="diverged")
+    write_report(store.path, tmp_path / "out.html", resamples=RESAMPLES)
+    page = (tmp_path / "out.html").read_text()
+    assert "0 is a random policy" not in page
+    assert "<dd>the return itself; mean over evaluation episodes" in page
+    assert "5, counted as the worst other run on the dataset" in page
+    assert "Left out: scores are returns of environments without reference scores" in page
+
+
+def test_tables_have_captions(page: str) -> None:
+    assert page.count("<caption>") == page.count("<table>") > 5
 
 
 def test_five_seeds_need_no_warning_and_figures_without_data_say_so(tmp_path: Path) -> None:
@@ -105,8 +131,8 @@ def test_five_seeds_need_no_warning_and_figures_without_data_say_so(tmp_path: Pa
     write_report(store.path, tmp_path / "out.html", resamples=RESAMPLES)
     page = (tmp_path / "out.html").read_text()
     assert 'class="warning"' not in page
-    assert page.count("Left out: ") == 6
-    assert "<svg" not in page
+    assert page.count("Left out: ") == 6  # all but the profile
+    assert page.count("<svg") == 1
 
 
 def test_other_lengths_are_said_and_listed(tmp_path: Path) -> None:
@@ -122,9 +148,10 @@ def test_other_lengths_are_said_and_listed(tmp_path: Path) -> None:
 
 def test_tables_are_files_too(study: Path) -> None:
     names = {path.name for path in (study / "report").iterdir() if path.suffix != ".svg"}
-    stems = {"datasets", "scores-bc", "scores-bc-settings", "scores-td3-bc", "scores-iql", "scores-discrete-cql"}
-    expected = {f"{stem}.{suffix}" for stem in stems for suffix in ("csv", "tex", "md")}
-    assert names == expected - {"datasets.md"}
+    stems = {"datasets", "aggregates", "scores-td3-bc", "scores-iql", "scores-discrete-cql"}
+    stems |= {"scores-bc", *(f"scores-bc-settings-{kind}" for kind in ("rw", "aw", "top"))}
+    assert names == {f"{stem}.{suffix}" for stem in stems for suffix in ("csv", "tex", "md")}
+    assert "Bold: better than Uniform" in (study / "report" / "scores-bc.md").read_text()
     for path in (study / "report").glob("*.csv"):
         assert len(pandas.read_csv(path))
 

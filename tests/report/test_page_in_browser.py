@@ -1,6 +1,7 @@
 """The page in a real browser: it shows every run, complains of nothing and can be photographed."""
 
 import os
+import re
 import shutil
 import subprocess
 from pathlib import Path
@@ -62,3 +63,34 @@ def test_the_page_can_be_photographed(browser: str, study: Path, tmp_path: Path,
     content = picture.read_bytes()
     assert content.startswith(b"\x89PNG")
     assert len(content) > 20_000
+
+
+@pytest.mark.slow
+def test_nothing_is_wider_than_a_phone(browser: str, study: Path, tmp_path: Path) -> None:
+    """In a frame of 390 pixels, which headless windows cannot be: only tables scroll, in boxes of their own."""
+    script = (
+        "<script>onload = () => { const inner = document.querySelector('iframe').contentDocument;"
+        "document.body.dataset.width = inner.documentElement.scrollWidth;"
+        "document.body.dataset.pictures = Math.max(...[...inner.querySelectorAll('svg')].map(s =>"
+        " s.getBoundingClientRect().right)); };</script>"
+    )
+    page = (study / "report.html").read_text().replace("&", "&amp;").replace('"', "&quot;")
+    frame = tmp_path / "phone.html"
+    frame.write_text(f'{script}<body><iframe style="width: 390px; border: 0" srcdoc="{page}"></iframe></body>')
+    command = [browser, *OPTIONS, f"--user-data-dir={tmp_path / 'profile'}", "--dump-dom", frame.as_uri()]
+    seen = subprocess.run(command, capture_output=True, text=True, check=True, timeout=120).stdout
+    found = dict(re.findall(r'data-(width|pictures)="([\d.]+)"', seen))
+    assert float(found["width"]) <= 390
+    assert float(found["pictures"]) <= 390
+
+
+@pytest.mark.slow
+def test_runs_are_printed_though_they_are_folded_on_the_screen(browser: str, study: Path, tmp_path: Path) -> None:
+    printed = tmp_path / "page.pdf"
+    visit(browser, study, tmp_path / "folded", f"--print-to-pdf={printed}")
+    pages = len(re.findall(rb"/Type /Page\b", printed.read_bytes()))
+    text = (study / "report.html").read_text()
+    (study / "without.html").write_text(re.sub(r"<details.*?</details>", "", text, flags=re.DOTALL))
+    command = [browser, *OPTIONS, f"--user-data-dir={tmp_path / 'without'}", f"--print-to-pdf={printed}"]
+    subprocess.run([*command, (study / "without.html").as_uri()], capture_output=True, check=True, timeout=120)
+    assert pages > len(re.findall(rb"/Type /Page\b", printed.read_bytes())) + 3

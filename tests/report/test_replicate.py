@@ -4,7 +4,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from support.results import add_runs
+from support.results import add_runs, data_spec
 from upweight.cli.main import main
 from upweight.experiments.store import Store
 from upweight.report.collect import collect
@@ -64,6 +64,23 @@ def test_the_full_expert_set_is_matched_by_task(store: Store) -> None:
     assert found["BC RW, 1%"].verdict == "no data"
 
 
+def test_a_mix_meets_the_full_set_of_its_own_data_seed(store: Store) -> None:
+    for seed, level in ((0, 1.0), (1, 0.6)):
+        add_runs(store, data_spec("hopper-expert", seed=seed), "Uniform", around(level))
+        add_runs(store, data_spec("hopper-expert-random-5", seed=seed), "RW", around(level))
+    found = checks(check(store), "full expert")["BC RW, 5%"]
+    assert (found.verdict, found.datasets) == ("no loss", 2)
+
+
+def test_mixes_of_several_data_seeds_meet_the_one_full_set(store: Store) -> None:
+    add_runs(store, "hopper-expert", "Uniform", around(1.0))
+    for seed, level in ((0, 1.0), (1, 0.2)):
+        add_runs(store, data_spec("hopper-expert-random-5", seed=seed), "RW", around(level))
+    found = checks(check(store), "full expert")["BC RW, 5%"]
+    assert (found.verdict, found.datasets) == ("not shown", 2)
+    assert found.gain is not None and found.gain.point < -0.3
+
+
 def test_regular_and_stochastic_sets(store: Store) -> None:
     add_runs(store, "hopper-medium", "Uniform", around(0.5))
     add_runs(store, "hopper-medium", "RW", around(0.4))
@@ -111,3 +128,16 @@ def test_command(store: Store, tmp_path: Path, capsys: pytest.CaptureFixture[str
     assert report["claims"][0]["checks"][0]["verdict"] == "better"
     assert main(["replicate", str(tmp_path / "nowhere")]) == 2
     assert "not a store of results" in capsys.readouterr().err
+
+
+def test_a_negative_seed_is_an_error_and_not_a_traceback(store: Store, capsys: pytest.CaptureFixture[str]) -> None:
+    add_runs(store, "hopper-expert-random-1", "Uniform", around(0.1))
+    for command in (["replicate", str(store.path)], ["report", str(store.path), "-o", str(store.path / "out.html")]):
+        assert main([*command, "--seed", "-1"]) == 2
+        assert "expected a seed of the bootstrap of 0 or more, found -1" in capsys.readouterr().err
+
+
+def test_help_says_that_packed_files_work(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit):
+        main(["replicate", "--help"])
+    assert "or a file that `Store.pack` wrote" in " ".join(capsys.readouterr().out.split())

@@ -4,20 +4,14 @@ from pathlib import Path
 import pandas
 import pytest
 
-from support.results import add_dataset, add_runs
+from support.results import add_dataset, add_runs, data_spec
 from upweight.experiments.store import Store
 from upweight.report.collect import collect
 from upweight.report.comparison import Intervals
-from upweight.report.table_formats import (
-    datasets_csv,
-    datasets_html,
-    datasets_latex,
-    latex_escape,
-    scores_csv,
-    scores_html,
-    scores_latex,
-    scores_markdown,
-)
+from upweight.report.fact_formats import datasets_csv, datasets_html, datasets_latex, datasets_markdown
+from upweight.report.legend import legend
+from upweight.report.markup import latex_escape
+from upweight.report.table_formats import scores_csv, scores_html, scores_latex, scores_markdown
 from upweight.report.tables import Cell, ScoreTable, dataset_table, score_tables, score_text
 
 INTERVALS = Intervals(resamples=200)
@@ -59,35 +53,82 @@ def test_values_by_hand(table: ScoreTable) -> None:
     assert cell(table, "walker2d-medium", "Half") is None
 
 
-def test_bold_is_the_best_and_a_star_is_better_than_uniform(table: ScoreTable) -> None:
+def test_marks_are_those_of_the_paper(table: ScoreTable) -> None:
+    """Bold is better than Uniform, a star is the maximum of the row."""
     uniform, half, weighted = (cell(table, "hopper-expert-random-5", name) for name in table.samplers)
-    assert [each.best for each in (uniform, half, weighted) if each] == [False, False, True]
-    assert [each.star for each in (uniform, half, weighted) if each] == [False, False, True]
+    assert [each.is_maximum for each in (uniform, half, weighted) if each] == [False, False, True]
+    assert [each.is_better for each in (uniform, half, weighted) if each] == [False, False, True]
     assert half is not None and half.improvement is not None and half.paper is None
     assert half.improvement.point == 0.5
 
 
-def test_one_seed_earns_no_star(table: ScoreTable) -> None:
+def test_a_star_does_not_need_bold(tmp_path: Path) -> None:
+    store = Store(tmp_path / "results", create=True)
+    add_runs(store, "hopper-medium", "Uniform", [0.1, 0.9, 0.2, 0.8, 0.5])
+    add_runs(store, "hopper-medium", "RW", [0.2, 0.9, 0.3, 0.8, 0.5])
+    (table,) = score_tables(collect(store), INTERVALS)
+    found = cell(table, "hopper-medium", "RW")
+    assert found is not None and found.is_maximum and not found.is_better
+    assert table.wins == ("-", "0 of 1")
+
+
+@pytest.mark.parametrize(("seeds", "marked"), [(4, False), (5, True)])
+def test_few_seeds_earn_no_marks(tmp_path: Path, seeds: int, marked: bool) -> None:
+    store = Store(tmp_path / "results", create=True)
+    add_runs(store, "hopper-medium", "Uniform", [0.1] * seeds)
+    add_runs(store, "hopper-medium", "RW", [0.9] * seeds)
+    (table,) = score_tables(collect(store), INTERVALS)
+    found = cell(table, "hopper-medium", "RW")
+    assert found is not None and (found.is_better, found.is_maximum) == (marked, marked)
+    assert table.wins == ("-", "1 of 1" if marked else "-")
+    assert ("Here some results have fewer than 5 seeds" in scores_latex(table)) is not marked
+
+
+def test_one_seed_has_no_spread(table: ScoreTable) -> None:
     found = cell(table, "walker2d-medium", "RW")
-    assert found is not None and found.best and not found.star
+    assert found is not None and not found.is_maximum and not found.is_better
     assert (found.std, found.spread) == (None, "")
 
 
-def test_equal_as_shown_is_equally_bold(tmp_path: Path) -> None:
+def test_equal_as_shown_is_equally_the_maximum(tmp_path: Path) -> None:
     store = Store(tmp_path / "results", create=True)
     for sampler, score in (("Uniform", 0.701), ("RW", 0.704), ("AW", 0.69)):
-        add_runs(store, "hopper-medium", sampler, [score, score])
+        add_runs(store, "hopper-medium", sampler, [score] * 5)
     (table,) = score_tables(collect(store), INTERVALS)
-    assert [each.best for each in table.rows[0][1] if each] == [True, True, False]
+    assert [each.is_maximum for each in table.rows[0][1] if each] == [True, True, False]
 
 
-def test_other_settings_get_a_table_of_their_own(store: Store) -> None:
-    add_runs(store, "hopper-expert-random-5", {"name": "rw", "temperature": 1.0}, [0.9] * 5)
-    usual, other = score_tables(collect(store), INTERVALS)
-    assert (usual.name, other.name, other.samplers) == ("scores-bc", "scores-bc-settings", ("RW 1",))
-    (found,) = other.rows[0][1]
-    assert found is not None and found.star and not found.best
-    assert len(other.rows) == 1
+def test_other_settings_get_tables_of_their_own_beside_the_default(store: Store) -> None:
+    add_runs(store, "hopper-expert-random-5", {"name": "rw", "temperature": 1.0}, [0.7] * 5)
+    add_runs(store, "hopper-expert-random-5", {"name": "rw", "temperature": 0.01}, [0.9] * 5)
+    add_runs(store, "hopper-expert-random-5", {"name": "top", "fraction": 0.5}, [0.3] * 5)
+    usual, top, weighted = score_tables(collect(store), INTERVALS)
+    assert (usual.name, top.name, weighted.name) == (*("scores-bc", "scores-bc-settings-top", "scores-bc-settings-rw"),)
+    assert (top.samplers, weighted.samplers) == (("Top-50%",), ("RW 0.01", "RW", "RW 1"))
+    (row,) = weighted.rows  # of walker2d there is only the default
+    assert [(each.is_better, each.is_maximum) for each in row[1] if each] == [(True, True), (True, True), (True, False)]
+
+
+def test_several_data_seeds_keep_the_numbers_of_the_paper(tmp_path: Path) -> None:
+    store = Store(tmp_path / "results", create=True)
+    for seed in (0, 1):
+        add_runs(store, data_spec("hopper-expert-random-5", seed=seed), "RW", [0.9])
+    (table,) = score_tables(collect(store), INTERVALS)
+    assert [cells[0].paper for _, cells in table.rows if cells[0]] == [0.87, 0.87]
+
+
+def test_the_legend_says_what_the_marks_and_the_paper_s_numbers_are(table: ScoreTable, tmp_path: Path) -> None:
+    text = " ".join(legend([table]))
+    for part in (
+        "the paper's bold is any higher mean",
+        "not corrected",
+        "a million updates, five seeds and D4RL's data",
+    ):
+        assert part in text
+    store = Store(tmp_path / "other", create=True)
+    add_runs(store, "mine-medium", "Uniform", [0.5] * 5)
+    text = " ".join(legend(score_tables(collect(store), INTERVALS)))
+    assert "D4RL" not in text and "Here some" not in text
 
 
 def test_csv_is_tidy(table: ScoreTable) -> None:
@@ -95,29 +136,44 @@ def test_csv_is_tidy(table: ScoreTable) -> None:
     assert len(frame) == 5
     row = frame.set_index(["dataset", "sampler"]).loc[("hopper-expert-random-5", "RW")]
     assert row["mean"] == pytest.approx(0.9)
-    assert (row["paper"], row["improvement_low"], row["star"], row["best"]) == (0.87, 1.0, True, True)
+    assert (row["paper"], row["improvement_low"]) == (0.87, 1.0)
+    assert row["better_than_uniform"] and row["maximum"]
     assert frame["std"].isna().sum() == 2
 
 
 def test_latex_has_as_many_cells_as_columns(table: ScoreTable) -> None:
     text = scores_latex(table)
-    lines = text.splitlines()
-    columns = lines[1].removeprefix(r"\begin{tabular}{").removesuffix("}")
+    lines = [line for line in text.splitlines() if not line.startswith("%")]
+    columns = lines[0].removeprefix(r"\begin{tabular}{").removesuffix("}")
     assert columns == "lrrrrr"  # Uniform and RW with the paper's numbers, Half without
     rows = [line for line in lines if line.endswith(r"\\") and "multicolumn" not in line]
-    assert len(rows) == 3
+    assert len(rows) == 4
     assert all(line.count("&") == len(columns) - 1 for line in rows)
+    assert rows[0] == r"dataset & ours & paper &  & ours & paper \\"
+    assert rows[-1] == r"better than Uniform & - &  & 0 of 1 & 1 of 1 &  \\"
+    assert r"\cmidrule(lr){2-3} \cmidrule(lr){5-6}" in lines
     assert r"\textbf{0.90}" in text
     assert text.count("$^{*}$") == 1
     assert all(word in text for word in (r"\toprule", r"\midrule", r"\bottomrule", r"\addlinespace"))
+    assert "% Bold: better than Uniform" in text
+
+
+def test_latex_without_numbers_of_the_paper_has_one_line_of_heads(tmp_path: Path) -> None:
+    store = Store(tmp_path / "results", create=True)
+    add_runs(store, "mine-medium", "Uniform", [0.5] * 5)
+    add_runs(store, "mine-medium", "RW", [0.6] * 5)
+    text = scores_latex(score_tables(collect(store), INTERVALS)[0])
+    assert r"dataset & Uniform & RW \\" in text
+    assert "ours" not in text and "cmidrule" not in text
 
 
 def test_markdown(table: ScoreTable) -> None:
-    head, rule, *rows = scores_markdown(table).splitlines()
+    head, rule, *rows, wins = scores_markdown(table).splitlines()
     assert head == "| dataset | Uniform | Half | RW |" and rule == "| --- | --- | --- | --- |"
     assert len(rows) == len(table.rows) and all(row.count("|") == 5 for row in rows)
     (row,) = [row for row in rows if "hopper-expert-random-5" in row]
     assert row.endswith(r"| **0.90** ± 0.07 \* (0.87) |")
+    assert wins == "| *better than Uniform* | - | 0 of 1 | 1 of 1 |"
 
 
 def test_latex_escapes() -> None:
@@ -132,6 +188,8 @@ def test_html(table: ScoreTable) -> None:
     assert text.count('class="star"') == 1
     assert "paper 0.87" in text
     assert text.count("<tbody>") == 2
+    assert "<caption>Scores of BC" in text
+    assert "<td>1 of 1</td>" in text
 
 
 def test_dataset_table(store: Store) -> None:
@@ -139,7 +197,8 @@ def test_dataset_table(store: Store) -> None:
     (row,) = pandas.read_csv(io.StringIO(datasets_csv(rows))).itertuples()
     assert (row.dataset, row.episodes, row.mean, row.rpsv) == ("hopper-expert-random-5", 1000, 0.05, 0.0014)
     assert row.paper_rpsv == pytest.approx(0.0014, abs=1e-4)
-    assert "hopper-expert-random-5 & 1,000 & 1,000,000 & 0.05 & 0.001400 & 0.001436" in datasets_latex(rows)
+    assert "hopper-expert-random-5 & 1,000 & 1,000,000 & 0.0500 & 0.001400 & 0.001436" in datasets_latex(rows)
+    assert "| hopper-expert-random-5 | 1,000 | 1,000,000 | 0.0500 | 0.001400 | 0.001436 |" in datasets_markdown(rows)
     assert "<td>0.001400</td>" in datasets_html(rows)
 
 

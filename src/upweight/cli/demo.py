@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from upweight.cli.terminal import print_report
-from upweight.errors import MissingExtraError
+from upweight.errors import DatasetError, MissingExtraError
 from upweight.inspection.plot import plot_weights
 from upweight.inspection.report import inspect
 from upweight.inspection.text import table
@@ -42,6 +42,8 @@ def run(arguments: argparse.Namespace) -> None:
         from upweight.report.page import write_report
     except ImportError as error:
         raise MissingExtraError("the demo", str(error.name), "train") from None
+    if arguments.seed < 0:
+        raise DatasetError(f"expected --seed 0 or more, found {arguments.seed}")
     output: Path = arguments.output
     output.mkdir(parents=True, exist_ok=True)
     seeds = [5 * arguments.seed + number for number in range(5)]
@@ -57,7 +59,9 @@ def run(arguments: argparse.Namespace) -> None:
     print(f"\n2. {plan_sweep(study, output / 'results')}\n")
     sweep(study, output / "results")
 
-    print("3. Mean normalised return in the simulator, with 95% bootstrap intervals over seeds\n")
+    print(
+        "3. Mean normalised return in the simulator, with 95% bootstrap intervals over training seeds (one dataset)\n"
+    )
     wanted = {run.run_id for run in study.runs}
     print(score_table([record for record in Store(output / "results").runs() if record["run_id"] in wanted]))
     write_report(output / "results", output / "report.html")
@@ -68,13 +72,14 @@ def run(arguments: argparse.Namespace) -> None:
 
 
 def score_table(records: list[dict[str, Any]]) -> str:
-    """One row per sampler."""
+    """One row per sampler; a run without a score diverged, and counts as a random policy."""
     from upweight.report.names import UNIFORM, name_sampler, sort_samplers
+    from upweight.report.run_scores import RANDOM_POLICY
 
     scores: dict[Any, list[float]] = {}
     for record in records:
         sampler = name_sampler(record["spec"]["weighting"], record["spec"]["algorithm"])
-        scores.setdefault(sampler, []).append(record["score"])
+        scores.setdefault(sampler, []).append(RANDOM_POLICY if record["score"] is None else record["score"])
     base = next(float(np.mean(values)) for sampler, values in scores.items() if sampler.name == UNIFORM)
     rows = []
     for sampler in sort_samplers(scores):

@@ -3,6 +3,7 @@
 import argparse
 from pathlib import Path
 
+from upweight.cli.report import RESULTS_HELP
 from upweight.cli.terminal import print_json
 from upweight.experiments.store import open_store
 from upweight.report.collect import collect
@@ -15,16 +16,19 @@ EXAMPLES = """\
 examples:
   upweight sweep paper/mixed --scale quick -o results/ && upweight replicate results/
   upweight replicate results/ --json
+  upweight replicate hopper.jsonl more_results/             # a packed file of results, and several at once
 
 verdicts, for each algorithm and sampler:
   better      the 95% interval of the probability of improvement lies above 0.5
   no loss     else, the interval of the difference in IQM lies above -0.02 of normalised return
   not shown   else; that is no proof of the opposite: look at the interval, or train more seeds
-  no data     the runs for it are missing; suites: paper/mixed, paper/regular, paper/stochastic, paper/temperature"""
+  no data     the runs for it are missing; suites: paper/mixed, paper/regular, paper/stochastic, paper/temperature
+a check pools datasets: "RW, 5%" is RW against Uniform on all mixes with 5% of good steps, expert and medium
+[1.00, 1.00] means that every run seen beat every other, not that new ones must; each check is a single test"""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("results", metavar="RESULTS", type=Path, nargs="+", help="folder written by `upweight sweep`")
+    parser.add_argument("results", metavar="RESULTS", type=Path, nargs="+", help=RESULTS_HELP)
     parser.add_argument("--seed", type=int, default=0, help="of the bootstrap (default: 0)")
     parser.add_argument("--resamples", type=int, default=2000, help="of the bootstrap (default: 2000)")
     parser.add_argument("--updates", type=int, help="use runs of this length (default: each algorithm's longest)")

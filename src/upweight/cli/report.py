@@ -10,17 +10,20 @@ HELP = "turn a store of results into a page with tables and figures, the paper's
 EXAMPLES = """\
 examples:
   upweight report results/ -o report.html
-  upweight report results/ more_results/ -o report.html     # several stores at once
+  upweight report results/ packed.jsonl -o report.html      # several stores at once, folders or packed files
   upweight report results/ -o early.html --updates 100000   # runs of another length
 
 the page needs nothing else: send it, print it, open it without a network; beside report.html, the folder report/ holds
 each table as CSV (one line per dataset and sampler), LaTeX (booktabs) and Markdown, and each figure as SVG
-bold: the best sampler of a dataset; *: better than Uniform (95% interval of the probability of improvement above 0.5)
-diverged runs count as 0; the page lists every run of the store"""
+bold: better than Uniform (95% interval of the probability of improvement above 0.5); *: the maximum of a dataset; neither is
+given to fewer than 5 seeds
+a diverged run counts as 0 (a random policy) or as the worst other run on its dataset, whichever is lower; as the latter where
+there are no reference scores; the page lists every run"""
+RESULTS_HELP = "folder written by `upweight sweep`, or a file that `Store.pack` wrote"
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("results", metavar="RESULTS", type=Path, nargs="+", help="folder written by `upweight sweep`")
+    parser.add_argument("results", metavar="RESULTS", type=Path, nargs="+", help=RESULTS_HELP)
     parser.add_argument(
         "-o", "--output", type=Path, default=Path("report.html"), help="the page (default: report.html)"
     )

@@ -1,22 +1,34 @@
-"""How every figure looks: one colour, marker and line per sampler, and SVG that takes its ink from the page around it."""
+"""How every figure looks: one colour, marker and line per sampler, one width, titles that fit their panels."""
 
-import io
-import re
 import textwrap
-import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass
-from html import escape
 from typing import Any
 
 from upweight.errors import MissingExtraError
-from upweight.report.names import Sampler
+from upweight.report.names import UNIFORM, Sampler
 
 FONT_SIZE = 9
 SMALL = 8
-_LEAST_WIDTH = 4.6  # inches
-_TITLE_WIDTH = 42  # letters
-_INK = "#010203"  # of text and axes; becomes the colour of the text around the figure
+WIDTH = 4.9  # inches: two stand side by side on a desk, and one can still be read on a phone
+INK = "#010203"  # of text and axes; becomes the colour of the text around the figure
+BAND = "Bands and bars: 95% intervals of the stratified bootstrap over seeds."
+_LETTER = 0.56  # width of a letter, of the size of its font
+_POINTS = 72  # in an inch
+_HANDLE = 38  # points that a line and the space around it take in a legend
+
+
+class NothingToDraw(Exception):
+    """The results have nothing for a figure; the message says why, as the end of a sentence."""
+
+
+@dataclass(frozen=True)
+class Drawing:
+    """A figure, what it shows in words for those who cannot see it, and what its caption has to say."""
+
+    figure: Any
+    label: str  # axes and message
+    notes: tuple[str, ...]
 
 
 @dataclass(frozen=True)
@@ -28,15 +40,16 @@ class Style:
     line: Any
 
 
-_STYLES = {  # colours safe for the colour-blind (Okabe and Ito), readable on white and on black
-    "Uniform": Style("#808080", "o", "-"),
+_STYLES = {  # colours safe for the colour-blind (Okabe and Ito; the grey is dark so that it is not Half's pink to them)
+    UNIFORM: Style("#666666", "o", "-"),
     "Top-10%": Style("#e69f00", "s", (0, (4, 1.5))),
     "Half": Style("#cc79a7", "D", (0, (1, 1))),
     "RW": Style("#0072b2", "^", "-"),
     "AW": Style("#d55e00", "v", (0, (5, 1, 1, 1))),
 }
-_KINDS = {"rw": "RW", "aw": "AW", "top": "Top-10%", "half": "Half", "uniform": "Uniform"}
+_KINDS = {"rw": "RW", "aw": "AW", "top": "Top-10%", "half": "Half", "uniform": UNIFORM}
 _OTHER = Style("#009e73", "P", (0, (2, 1)))
+_WHOLE = {"expert": (0, (10, 3)), "medium": (0, (8, 2, 1.5, 2, 1.5, 2))}  # of lines for whole sets, and of nothing else
 
 
 def style_of(sampler: Sampler) -> Style:
@@ -44,15 +57,19 @@ def style_of(sampler: Sampler) -> Style:
     return _STYLES.get(sampler.name) or _STYLES.get(_KINDS.get(sampler.kind, ""), _OTHER)
 
 
-def new_figure(width: float, height: float) -> Any:
-    """A figure that no window knows of, wide enough for a legend."""
+def new_figure(height: float, title: str) -> Any:
+    """A figure that no window knows of."""
     try:
         from matplotlib.backends.backend_svg import FigureCanvasSVG
         from matplotlib.figure import Figure
     except ImportError:
         raise MissingExtraError("a report with figures", "matplotlib", "plot") from None
-    figure = Figure(figsize=(max(width, _LEAST_WIDTH), height), layout="constrained")
+    lines = wrap(title, WIDTH, FONT_SIZE)
+    extra = lines.count("\n") * 1.3 * FONT_SIZE / _POINTS
+    figure = Figure(figsize=(WIDTH, height + extra), layout="constrained")
     FigureCanvasSVG(figure)
+    if title:
+        figure.suptitle(lines, fontsize=FONT_SIZE, color=INK, fontweight="bold")
     return figure
 
 
@@ -61,57 +78,79 @@ def plain(text: str) -> str:
     return text.replace("$", r"\$")
 
 
-def finish(axis: Any, *, title: str = "", x: str = "", y: str = "") -> None:
-    """Labels, ink and a light grid."""
-    axis.set_title(plain(textwrap.fill(title, _TITLE_WIDTH)), fontsize=FONT_SIZE, color=_INK)
-    axis.set_xlabel(x, fontsize=FONT_SIZE, color=_INK)
-    axis.set_ylabel(y, fontsize=FONT_SIZE, color=_INK)
-    axis.tick_params(labelsize=SMALL, colors=_INK, which="both")
+def wrap(text: str, inches: float, size: float) -> str:
+    """Lines that fit into a panel of that width."""
+    return plain(textwrap.fill(text, max(int(inches * _POINTS / (_LETTER * size)), 8)))
+
+
+def finish(axis: Any, *, title: str = "", x: str = "", y: str = "", width: float = WIDTH) -> None:
+    """Labels, ink and a light grid; ``width`` is that of the panel in inches."""
+    axis.set_title(wrap(title, width, SMALL), fontsize=SMALL, color=INK)
+    axis.set_xlabel(wrap(x, width, SMALL), fontsize=SMALL, color=INK)
+    axis.set_ylabel(y, fontsize=SMALL, color=INK)
+    axis.tick_params(labelsize=SMALL, colors=INK, which="both")
     axis.spines[["top", "right"]].set_visible(False)
-    axis.spines[["left", "bottom"]].set_color(_INK)
+    axis.spines[["left", "bottom"]].set_color(INK)
     axis.grid(visible=True, color="#808080", alpha=0.25, linewidth=0.6)
     axis.set_axisbelow(True)
 
 
-def add_legend(figure: Any, handles: Sequence[Any], labels: Sequence[str], *, columns: int = 6) -> None:
-    """One legend for all panels, below them."""
+def add_legend(figure: Any, handles: dict[str, Any]) -> None:
+    """One legend for all panels, below them, in as many columns as fit."""
+    column = max(map(len, handles)) * _LETTER * SMALL + _HANDLE
+    columns = min(int(WIDTH * _POINTS / column) or 1, len(handles))
+    rows = -(-len(handles) // columns)
+    figure.set_figheight(figure.get_figheight() + rows * 1.6 * SMALL / _POINTS)
     figure.legend(
-        handles,
-        labels,
+        list(handles.values()),
+        list(handles),
         loc="outside lower center",
-        ncols=min(columns, len(labels)),
+        ncols=columns,
         frameon=False,
         fontsize=SMALL,
-        labelcolor=_INK,
+        labelcolor=INK,
         columnspacing=1.2,
+        handlelength=2.8,
     )
 
 
-def line(axis: Any, value: float, label: str) -> Any:
-    """A level to reach."""
-    return axis.axhline(value, color=_INK, linestyle=(0, (6, 3)), linewidth=1.1, label=label)
+def draw_zero(axis: Any, *, at: float = 0.0, vertical: bool = False) -> None:
+    """Where nothing is gained."""
+    (axis.axvline if vertical else axis.axhline)(at, color=INK, linewidth=0.8)
 
 
-def as_svg(figure: Any, name: str, description: str) -> str:
-    """The figure as an element to put into a page; ``name`` keeps its ids apart from those of others."""
-    import matplotlib as mpl
-
-    settings = {"svg.fonttype": "none", "svg.hashsalt": name, "font.family": "sans-serif"}
-    text = io.StringIO()
-    with mpl.rc_context(settings), warnings.catch_warnings():
-        warnings.simplefilter("ignore", UserWarning)  # of signs in names that the font lacks: the reader's font counts
-        figure.savefig(text, format="svg", transparent=True, metadata={"Date": None})
-    return _clean(text.getvalue(), name, description)
+def draw_whole_set(axis: Any, value: float, good: str) -> Any:
+    """The level of Uniform on a whole set of one policy."""
+    return axis.axhline(value, color=INK, linestyle=_WHOLE[good], linewidth=1.1)
 
 
-def _clean(svg: str, name: str, description: str) -> str:
-    """Without the declaration, metadata and fixed size; ink from the page; ids of its own."""
-    svg = svg[svg.index("<svg") :]
-    svg = re.sub(r"<metadata>.*?</metadata>", "", svg, flags=re.DOTALL)
-    svg = re.sub(r"<!--.*?-->\s*", "", svg, flags=re.DOTALL)
-    svg = svg.replace(_INK, "currentColor")
-    svg = re.sub(r'(\bid="|url\(#|href="#)', rf"\g<1>{name}-", svg)
-    found = re.search(r'width="([\d.]+)pt"', svg)
-    width = f"{found[1] if found else 400}pt"
-    label = f'role="img" aria-label="{escape(description)}" style="--width: {width}; max-width: {width}"'
-    return re.sub(r'width="[\d.]+pt" height="[\d.]+pt"|height="[\d.]+pt" width="[\d.]+pt"', label, svg, count=1).strip()
+def draw_level(axis: Any, sampler: Sampler, value: float) -> Any:
+    """A sampler that has no setting to be drawn against: the same height everywhere, in its own style."""
+    style = style_of(sampler)
+    return axis.axhline(value, color=style.color, linestyle=style.line, linewidth=1.6)
+
+
+def draw_curve(
+    axis: Any,
+    sampler: Sampler,
+    x: Sequence[float],
+    points: Sequence[float],
+    low: Sequence[float],
+    high: Sequence[float],
+) -> Any:
+    """Points with their band, or one point with a bar; gives the handle for a legend."""
+    style = style_of(sampler)
+    if len(x) == 1:  # a band over one place cannot be seen
+        axis.vlines(x, low, high, color=style.color, alpha=0.45, linewidth=4)
+    axis.fill_between(x, low, high, color=style.color, alpha=0.18, linewidth=0)
+    (handle,) = axis.plot(
+        x,
+        points,
+        color=style.color,
+        marker=style.marker,
+        linestyle=style.line,
+        linewidth=1.6,
+        markersize=5,
+        markevery=max(len(x) // 8, 1),
+    )
+    return handle

@@ -32,11 +32,18 @@ class Sampler:
 class DatasetName:
     """A dataset and what its name says about it."""
 
-    name: str
+    base: str  # the name that the paper may know it by: "hopper-expert-random-5"
     task: str
     family: str  # "mixed", "regular" or "stochastic"
     good: str | None = None  # of a mix: "expert" or "medium"
     sigma: int | None = None  # of a mix: percent of good steps
+    variant: str = ""  # which of the datasets of that name: "1,000,000 steps, seed 0"
+    is_ambiguous: bool = False  # whether others share the base name, so that the variant has to be said
+
+    @property
+    def name(self) -> str:
+        """What it is called in a report."""
+        return f"{self.base} ({self.variant})" if self.is_ambiguous else self.base
 
 
 def default_temperature(algorithm: str) -> float:
@@ -101,7 +108,7 @@ def sort_datasets(datasets: Iterable[DatasetName]) -> list[DatasetName]:
     """By task; in a task the regular sets, then the mixes by what is good in them and how much of it."""
 
     def place(dataset: DatasetName) -> tuple[int, str, int, str, int, str]:
-        kind = dataset.name.removeprefix(f"{dataset.task}-")
+        kind = dataset.base.removeprefix(f"{dataset.task}-")
         return (
             _place(dataset.task, _TASKS),
             dataset.task,

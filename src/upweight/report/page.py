@@ -9,20 +9,17 @@ from upweight.data.atomic import atomic_target
 from upweight.errors import DatasetError
 from upweight.experiments.store import open_store
 from upweight.report.bootstrap import FEW_RUNS
-from upweight.report.collect import DIVERGED_SCORE, ReportRun, Results, collect
+from upweight.report.collect import collect
 from upweight.report.comparison import Intervals
-from upweight.report.figures import ReportFigure, all_figures
+from upweight.report.content import Report, make_report
+from upweight.report.fact_formats import AGGREGATE_NOTE, aggregates_html, datasets_html
+from upweight.report.figures import ReportFigure
+from upweight.report.legend import legend
+from upweight.report.markup import html_table
 from upweight.report.page_style import CSS
-from upweight.report.table_formats import (
-    datasets_csv,
-    datasets_html,
-    datasets_latex,
-    scores_csv,
-    scores_html,
-    scores_latex,
-    scores_markdown,
-)
-from upweight.report.tables import DatasetRow, ScoreTable, dataset_table, score_tables, score_text
+from upweight.report.results import ReportRun, Results
+from upweight.report.table_formats import scores_html
+from upweight.report.tables import ScoreTable, score_text
 
 
 def write_report(
@@ -48,22 +45,10 @@ def write_report(
         )
     paths = [store_path] if isinstance(store_path, str | Path) else list(store_path)
     results = collect([open_store(path) for path in paths], updates=updates)
-    intervals = Intervals(seed, resamples)
-    tables, datasets, figures = (
-        score_tables(results, intervals),
-        dataset_table(results),
-        all_figures(results, intervals),
-    )
-    files = {f"{table.name}.csv": scores_csv(table) for table in tables}
-    files |= {f"{table.name}.tex": scores_latex(table) for table in tables}
-    files |= {f"{table.name}.md": scores_markdown(table) for table in tables}
-    files |= {"datasets.csv": datasets_csv(datasets), "datasets.tex": datasets_latex(datasets)} if datasets else {}
-    for figure in figures:
-        for place, picture in enumerate(figure.pictures.values(), start=1):
-            files[f"{figure.name}-{place}.svg"] = picture + "\n"
-    text = render_page(results, tables, datasets, figures, intervals, created or datetime.now(UTC))
+    report = make_report(results, Intervals(seed, resamples))
+    text = render_page(report, created or datetime.now(UTC))
     folder.mkdir(parents=True, exist_ok=True)
-    for name, content in files.items():
+    for name, content in report.files().items():
         with atomic_target(folder / name) as target:
             target.write_text(content, encoding="utf-8")
     with atomic_target(page) as target:
@@ -71,27 +56,23 @@ def write_report(
     return folder
 
 
-def render_page(
-    results: Results,
-    tables: Sequence[ScoreTable],
-    datasets: Sequence[DatasetRow],
-    figures: Sequence[ReportFigure],
-    intervals: Intervals,
-    created: datetime,
-) -> str:
+def render_page(report: Report, created: datetime) -> str:
     """The page; everything it needs is in it."""
+    results = report.results
     title = f"Results: {', '.join(Path(source).name for source in results.sources)}"
+    note = f'<p class="note">{_text(AGGREGATE_NOTE)}</p>'
     body = [
         f"<header><h1>{_text(title)}</h1>",
-        _facts(results, intervals, created),
+        _facts(results, report.intervals, created),
         *_warnings(results),
         "</header><main>",
-        *_scores(tables),
-        *(["<h2>Datasets</h2>", datasets_html(datasets)] if datasets else []),
+        *_scores(report.tables),
+        *(["<h2>Over all datasets</h2>", note, aggregates_html(report.aggregates)] if report.aggregates else []),
+        *(["<h2>Datasets</h2>", datasets_html(report.datasets)] if report.datasets else []),
         "<h2>Figures</h2>",
-        *map(_figure, figures),
+        *map(_figure, report.figures),
         "<h2>Runs</h2>",
-        *_diverged(results.runs),
+        *_diverged(results),
         _runs(results.runs),
         "</main>",
     ]
@@ -112,10 +93,10 @@ def _facts(results: Results, intervals: Intervals, created: datetime) -> str:
     rows = {
         "store": ", ".join(results.sources),
         "runs": f"{len(results.runs):,}" + (f", of which {left_out:,} are listed but not shown" if left_out else ""),
-        "diverged": f"{diverged:,}" + (f", counted as {DIVERGED_SCORE:g} and listed below" if diverged else ""),
+        "diverged": f"{diverged:,}" + (f", counted as {_diverged_score(results)}; listed below" if diverged else ""),
         "updates": f"{updates[0]:,}" if len(updates) == 1 else by_method,
         "seeds": f"{len(seeds)} ({', '.join(map(str, seeds))})",
-        "score": "0 is a random policy, 1 an expert; mean over evaluation episodes of the final policy",
+        "score": f"{_scale(results)}; mean over evaluation episodes of the final policy",
         "intervals": f"95%, {intervals.resamples:,} bootstrap resamples, seed {intervals.seed}",
         "made with": "; ".join(f"{name} {' and '.join(found)}" for name, found in results.versions.items())
         or "unknown",
@@ -146,12 +127,26 @@ def _warnings(results: Results) -> list[str]:
     return [f'<p class="warning" role="note">{_text(text)}</p>' for text in found]
 
 
+def _scale(results: Results) -> str:
+    found = {run.normalized for run in results.shown}
+    normalized, returns = "0 is a random policy, 1 an expert", "the return itself"
+    if found == {True, False}:
+        return f"{normalized}; {returns} where an environment has no reference scores"
+    return normalized if found == {True} else returns
+
+
+def _diverged_score(results: Results) -> str:
+    """What diverged runs count as, in words."""
+    found = {run.normalized for run in results.runs if run.diverged}
+    normalized = "0, a random policy, or as the worst other run on the dataset where that is lower"
+    returns = "the worst other run on the dataset (a return of 0 means nothing)"
+    if found == {True, False}:
+        return f"{normalized}; without reference scores, as {returns}"
+    return normalized if found == {True} else returns
+
+
 def _scores(tables: Sequence[ScoreTable]) -> list[str]:
-    legend = (
-        "Mean over seeds ± standard deviation. Bold: the best of the row. *: better than Uniform on this dataset (the 95% "
-        "interval of the probability of improvement lies above one half). Small: the paper's number, where it has one."
-    )
-    parts = ["<h2>Scores</h2>", f'<p class="note">{_text(legend)}</p>']
+    parts = ["<h2>Scores</h2>", f'<p class="note">{_text(" ".join(legend(tables)))}</p>']
     for table in tables:
         parts += [f"<h3>{_text(table.title)}</h3>", scores_html(table)]
     return parts
@@ -166,21 +161,20 @@ def _figure(figure: ReportFigure) -> str:
     return f'{title}<figure><div class="pictures">{pictures}</div>{caption}</figure>'
 
 
-def _diverged(runs: Sequence[ReportRun]) -> list[str]:
+def _diverged(results: Results) -> list[str]:
     lines = [
         f"<li><code>{_text(run.run_id)}</code> {_text(f'{run.method}, {run.sampler.name}, {run.dataset.name}')}, "
         f"seed {run.seed}</li>"
-        for run in runs
+        for run in results.runs
         if run.diverged
     ]
     if not lines:
         return []
-    return [f"<p>Diverged, and counted as {DIVERGED_SCORE:g}:</p>", f"<ul>{chr(10).join(lines)}</ul>"]
+    return [f"<p>Diverged, and counted as {_diverged_score(results)}:</p>", f"<ul>{chr(10).join(lines)}</ul>"]
 
 
 def _runs(runs: Sequence[ReportRun]) -> str:
     names = ("run", "dataset", "algorithm", "sampler", "seed", "updates", "score", "status")
-    heads = "".join(f'<th scope="col">{name}</th>' for name in names)
     lines = []
     for run in runs:
         status = f"{run.status}; not shown: {run.left_out}" if run.left_out else run.status
@@ -189,8 +183,8 @@ def _runs(runs: Sequence[ReportRun]) -> str:
         cells = [f"<td><code>{_text(run.run_id)}</code></td>", *(f"<td>{_text(word)}</td>" for word in words)]
         cells += [*(f'<td class="number">{_text(number)}</td>' for number in numbers), f"<td>{_text(status)}</td>"]
         lines.append(f"<tr>{''.join(cells)}</tr>")
-    table = f"<table><thead><tr>{heads}</tr></thead>\n<tbody>{chr(10).join(lines)}</tbody></table>"
-    return f'<details><summary>All {len(runs):,} runs</summary><div class="scroll runs">{table}</div></details>'
+    table = html_table("Every run", names, f"<tbody>{chr(10).join(lines)}</tbody>")
+    return f'<details class="runs"><summary>All {len(runs):,} runs</summary>{table}</details>'
 
 
 def _text(value: str) -> str:

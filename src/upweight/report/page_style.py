@@ -10,7 +10,7 @@ CSS = """\
 * { box-sizing: border-box; }
 body { margin: 0 auto; padding: 1rem; max-width: 72rem; color: var(--ink); background: var(--paper);
   font: 16px/1.5 system-ui, -apple-system, "Segoe UI", Roboto, "DejaVu Sans", sans-serif; }
-h1 { font-size: 1.6rem; line-height: 1.25; margin: 0.5rem 0 1rem; }
+h1 { font-size: 1.6rem; line-height: 1.25; margin: 0.5rem 0 1rem; overflow-wrap: anywhere; }
 h2 { font-size: 1.25rem; margin: 2.5rem 0 0.75rem; border-bottom: 1px solid var(--rule); padding-bottom: 0.25rem; }
 h3 { font-size: 1.05rem; margin: 1.75rem 0 0.5rem; }
 p, li, figcaption { max-width: 48rem; }
@@ -20,14 +20,18 @@ dd { margin: 0; overflow-wrap: anywhere; }
 .warning { background: var(--warn); border-left: 4px solid var(--warn-rule); padding: 0.6rem 1rem; margin: 1rem 0;
   max-width: 48rem; }
 .note, figcaption { color: var(--soft); font-size: 0.9rem; }
-.scroll { overflow-x: auto; max-width: 100%; }
+.scroll { overflow-x: auto; max-width: 100%;  /* a shadow at the right edge as long as there is more to the right */
+  background: linear-gradient(to left, var(--paper) 1rem, transparent) right / 2rem 100% no-repeat local,
+    linear-gradient(to left, var(--rule), transparent) right / 0.8rem 100% no-repeat scroll; }
+caption { position: absolute; width: 1px; height: 1px; overflow: hidden; clip-path: inset(50%); white-space: nowrap; }
 table { border-collapse: collapse; font-size: 0.875rem; font-variant-numeric: tabular-nums; }
 th, td { padding: 0.3rem 0.6rem; text-align: right; vertical-align: top; white-space: nowrap; }
 th[scope="row"], th[scope="rowgroup"], thead th:first-child, .runs td, .runs th { text-align: left; }
 th[scope="row"] { font-weight: 400; }
 thead th { border-bottom: 2px solid var(--rule); }
-tbody tr:nth-child(even) { background: var(--band); }
-tr.task th { padding-top: 0.8rem; border-bottom: 1px solid var(--rule); background: var(--paper); }
+tbody tr:nth-child(even) > * { background: var(--band); }
+tr.group th { white-space: normal; padding-top: 0.8rem; border-bottom: 1px solid var(--rule); background: var(--paper); }
+tfoot th, tfoot td { border-top: 2px solid var(--rule); }
 .ours { display: block; }
 .spread, .paper { color: var(--soft); font-size: 0.8rem; }
 .paper { display: block; }
@@ -43,12 +47,18 @@ summary { cursor: pointer; font-weight: 600; padding: 0.25rem 0; }
   dl { grid-template-columns: 1fr; gap: 0; }
   dd { margin-bottom: 0.5rem; }
   th, td { padding: 0.25rem 0.4rem; }
-  .pictures { flex-wrap: nowrap; flex-direction: column; overflow-x: auto; }
-  .pictures svg { min-width: min(26rem, var(--width)); }
+  th[scope="row"], thead th:first-child { position: sticky; left: 0; background: var(--paper); white-space: normal;
+    overflow-wrap: anywhere; min-width: 6.5rem; max-width: 9rem; box-shadow: 1px 0 var(--rule); }
 }
 @media print {
   body { max-width: none; font-size: 10pt; }
-  figure, tr { break-inside: avoid; }
-  .scroll { overflow: visible; }
+  h2, h3, .note, summary, thead, thead tr, tr.group { break-after: avoid; }
+  svg, tr { break-inside: avoid; }
+  figcaption { break-before: avoid; }
+  tfoot { display: table-row-group; }
+  .scroll { overflow: visible; background: none; }
+  .runs td { white-space: normal; overflow-wrap: anywhere; font-size: 0.75rem; padding: 0.1rem 0.3rem; }
+  .runs code { white-space: nowrap; }
+  details::details-content { content-visibility: visible; block-size: auto; }
 }
 """

@@ -13,9 +13,9 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from upweight.report.bootstrap import FEW_RUNS, Estimate
-from upweight.report.collect import Results
 from upweight.report.comparison import Intervals, Scores, is_better
 from upweight.report.names import UNIFORM, DatasetName
+from upweight.report.results import Results
 
 BETTER, NO_LOSS, NOT_SHOWN, NO_DATA = "better", "no loss", "not shown", "no data"
 TOLERANCE = 0.02  # of normalised return, that still counts as no loss
@@ -135,14 +135,13 @@ def _mixed(results: Results, intervals: Intervals) -> Iterator[Check]:
 
 def _full_expert(results: Results, intervals: Intervals) -> Iterator[Check]:
     for method in _methods(results, "mixed"):
-        whole = _normalized(results, results.datasets_of(method, family="regular"))
-        whole = [dataset for dataset in whole if dataset.name == f"{dataset.task}-expert"]
-        expert = _by_task(results, method, UNIFORM, whole)
+        regular = _normalized(results, results.datasets_of(method, family="regular"))
+        whole = [dataset for dataset in regular if dataset.base == f"{dataset.task}-expert"]
         for sigma in SIGMAS:
-            datasets = _normalized(results, results.datasets_of(method, family="mixed", good="expert", sigma=sigma))
+            mixes = _normalized(results, results.datasets_of(method, family="mixed", good="expert", sigma=sigma))
+            expert = _of_same_task(results, method, mixes, whole)
             for sampler in WEIGHTED:
-                scores = _by_task(results, method, sampler, datasets)
-                yield judge(method, f"{sampler}, {sigma}%", scores, expert, intervals)
+                yield judge(method, f"{sampler}, {sigma}%", results.scores(method, sampler, mixes), expert, intervals)
 
 
 def _family(results: Results, intervals: Intervals, family: str) -> Iterator[Check]:
@@ -173,10 +172,21 @@ def _normalized(results: Results, datasets: Sequence[DatasetName]) -> list[Datas
     return [dataset for dataset in datasets if results.is_normalized(dataset)]
 
 
-def _by_task(results: Results, method: str, sampler: str, datasets: Sequence[DatasetName]) -> dict[str, list[float]]:
-    """Scores under the names of tasks, so that a mix meets the full set of its task."""
-    scores = results.scores(method, sampler, datasets)
-    return {dataset.task: scores[dataset.name] for dataset in datasets if dataset.name in scores}
+def _of_same_task(
+    results: Results, method: str, mixes: Sequence[DatasetName], whole: Sequence[DatasetName]
+) -> dict[str, list[float]]:
+    """Scores of Uniform on the full set of each mix, under the mix's name.
+
+    Where a task has several full sets, a mix meets the one of its own steps and seed, or else all of them.
+    """
+    found: dict[str, list[float]] = {}
+    for mix in mixes:
+        full = [dataset for dataset in whole if dataset.task == mix.task]
+        own = [dataset for dataset in full if dataset.variant == mix.variant]
+        scores = results.scores(method, UNIFORM, own or full)
+        if scores:
+            found[mix.name] = [score for values in scores.values() for score in values]
+    return found
 
 
 def _claim_text(claim: Claim) -> str:

@@ -1,0 +1,171 @@
+"""Figures: what they draw, what their captions say, and the true reason where there is none."""
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from support.results import add_runs, data_spec, make_study
+from upweight.experiments.store import Store
+from upweight.report.collect import collect
+from upweight.report.comparison import Intervals
+from upweight.report.dataset_figures import draw_gains
+from upweight.report.drawing import FONT_SIZE, WIDTH, NothingToDraw, style_of, wrap
+from upweight.report.figures import ReportFigure, all_figures
+from upweight.report.names import Sampler
+from upweight.report.results import Results
+from upweight.report.sampler_figures import draw_improvement, draw_profiles, draw_sigma
+from upweight.report.setting_figures import draw_percentage, draw_temperature
+
+INTERVALS = Intervals(resamples=50)
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> Store:
+    return Store(tmp_path / "results", create=True)
+
+
+@pytest.fixture(scope="module")
+def study(tmp_path_factory: pytest.TempPathFactory) -> Results:
+    return collect(make_study(tmp_path_factory.mktemp("study") / "results", seeds=2, algorithms=["bc"]))
+
+
+def figures(store: Store) -> dict[str, ReportFigure]:
+    return {figure.name: figure for figure in all_figures(collect(store), INTERVALS)}
+
+
+def test_the_reason_is_the_true_one(store: Store) -> None:
+    add_runs(store, "mine-expert-random-5", "Uniform", [None, None])
+    scale = "scores are returns of environments without reference scores, which cannot be aggregated"
+    assert figures(store)["improvement"].missing == "there are no runs with another sampler than Uniform"
+    add_runs(store, "mine-expert-random-5", "RW", [None, None])
+    found = figures(store)
+    assert [found[name].missing for name in ("sigma", "improvement", "profile")] == [scale] * 3
+    assert found["gain"].missing == "the store does not describe the datasets"
+    assert found["temperature"].missing == "there are no runs at several temperatures (suite paper/temperature)"
+
+
+def test_reasons_that_samplers_do_not_meet(store: Store) -> None:
+    add_runs(store, "hopper-expert-random-5", "RW", [0.5, 0.6])
+    assert figures(store)["improvement"].missing == "there are no runs with Uniform"
+    add_runs(store, "hopper-expert-random-10", "Uniform", [0.5, 0.6])
+    found = figures(store)
+    assert found["improvement"].missing == "no sampler has runs on the same datasets as Uniform"
+    assert found["sigma"].missing == "no dataset has runs of all of Uniform, RW"
+    add_runs(store, "hopper-medium", "Uniform", [0.5], algorithm="iql")
+    assert figures(store)["sigma"].missing == (
+        "BC: no dataset has runs of all of Uniform, RW; "
+        "IQL: there are no runs on mixed datasets (such as hopper-expert-random-5)"
+    )
+
+
+def test_the_medium_panel_has_the_full_expert_too(study: Results) -> None:
+    figure = draw_sigma(study, INTERVALS, "BC").figure
+    expert, medium = figure.axes
+    whole = [[line for line in axis.get_lines() if line.get_marker() == "None"] for axis in (expert, medium)]
+    assert [len(lines) for lines in whole] == [1, 2]
+    heights = [[line.get_ydata()[0] for line in lines] for lines in whole]
+    assert heights[0][0] == heights[1][1] > heights[1][0]  # the expert's level in both, above the medium's
+    dashes = [line._unscaled_dash_pattern for line in whole[1]]
+    others = [line._unscaled_dash_pattern for line in medium.get_lines() if line.get_marker() != "None"]
+    assert dashes[0] != dashes[1] and not any(dash in others for dash in dashes)
+
+
+def test_the_full_set_is_found_among_several_data_seeds(store: Store) -> None:
+    for seed in (0, 1):
+        add_runs(store, data_spec("hopper-expert", seed=seed), "Uniform", [1.0, 1.1])
+        for sampler in ("Uniform", "RW"):
+            add_runs(store, data_spec("hopper-expert-random-5", seed=seed), sampler, [0.5, 0.6])
+    assert "Uniform on the whole expert set (long dashes)." in figures(store)["sigma"].caption
+
+
+def test_samplers_at_one_share_stand_side_by_side_and_captions_say_what_is_drawn(store: Store) -> None:
+    for sampler in ("Uniform", "RW", "AW"):
+        add_runs(store, "hopper-expert-random-10", sampler, [0.5, 0.6])
+    drawing = draw_sigma(collect(store), INTERVALS, "BC")
+    (axis,) = drawing.figure.axes
+    assert np.allclose([line.get_xdata()[0] for line in axis.get_lines()], [-0.1, 0.0, 0.1])
+    caption = " ".join(drawing.notes)
+    assert "samplers stand side by side" in caption
+    assert "whole expert set" not in caption and "medium" not in caption
+
+
+def test_uniform_looks_the_same_everywhere(study: Results) -> None:
+    color = style_of(Sampler("Uniform", "uniform")).color
+    assert color == "#666666"
+    for draw in (draw_sigma, draw_temperature, draw_percentage, draw_profiles):
+        figure = draw(study, INTERVALS, "BC").figure
+        (legend,) = figure.legends
+        handles = dict(zip([text.get_text() for text in legend.get_texts()], legend.get_lines(), strict=True))
+        assert (handles["Uniform"].get_color(), handles["Uniform"].get_linestyle()) == (color, "-")
+
+
+def test_labels_say_axes_and_numbers(store: Store) -> None:
+    add_runs(store, "hopper-expert-random-1", "Uniform", [0.1] * 5)
+    add_runs(store, "hopper-expert-random-1", "RW", [0.9] * 5)
+    results = collect(store)
+    assert draw_sigma(results, INTERVALS, "BC").label == (
+        "BC: normalised return, interquartile mean, against the share of good steps. expert: at 1% Uniform 0.10, RW 0.90."
+    )
+    assert draw_improvement(results, INTERVALS, "BC").label == (
+        "BC: probability of improvement over Uniform. RW on mixed datasets 1.00, interval 1.00 to 1.00."
+    )
+    assert draw_profiles(results, INTERVALS, "BC").label.endswith(
+        "Above 0.5: Uniform on mixed datasets 0%, RW on mixed datasets 100%."
+    )
+
+
+def test_profiles_reach_the_best_run(store: Store) -> None:
+    add_runs(store, "ant-expert-random-50", "Uniform", [0.4, 0.5])
+    add_runs(store, "ant-expert-random-50", "RW", [1.2, 1.4])
+    (axis,) = draw_profiles(collect(store), INTERVALS, "BC").figure.axes
+    shares = {line.get_color(): line.get_ydata() for line in axis.get_lines()}
+    weighted = shares[style_of(Sampler("RW", "rw")).color]
+    assert (weighted[0], weighted[-1]) == (1.0, 0.0)
+
+
+def test_titles_fit_their_panels(store: Store) -> None:
+    from matplotlib.backends.backend_agg import FigureCanvasAgg
+
+    long = {
+        "learning_rate": 0.00025,
+        "hidden_units": [512, 512, 512],
+        "normalize_observations": True,
+        "batch_size": 512,
+    }
+    for config, scores in (({}, [0.5, 0.6]), (long, [0.5])):  # the more frequent settings go without saying
+        for seed in (0, 1):
+            for sampler in ("Uniform", "RW"):
+                data = data_spec("hopper-expert-random-10", steps=100_000, seed=seed)
+                add_runs(store, data, sampler, scores, algorithm="other", config=config)
+    results = collect(store)
+    method = max(results.methods, key=len)
+    assert len(method) > 60
+    for draw in (draw_sigma, draw_improvement, draw_profiles):
+        figure = draw(results, INTERVALS, method).figure
+        canvas = FigureCanvasAgg(figure)
+        canvas.draw()
+        titles = [figure._suptitle, *(axis.title for axis in figure.axes)]
+        boxes = [title.get_window_extent(canvas.get_renderer()) for title in titles]
+        assert all(box.x0 >= 0 and box.x1 <= figure.bbox.width for box in boxes)
+        assert not any(a.overlaps(b) for place, a in enumerate(boxes) for b in boxes[place + 1 :])
+
+
+def test_wrapped_lines_have_no_more_letters_than_fit() -> None:
+    lines = wrap("BC batch_size=512 hidden_units=[512, 512, 512] learning_rate=0.00025", WIDTH / 2, FONT_SIZE).split(
+        "\n"
+    )
+    assert len(lines) > 1
+    assert max(map(len, lines)) * 0.56 * FONT_SIZE <= WIDTH / 2 * 72
+
+
+def test_the_gain_s_caption_gives_the_claim_as_the_paper_s(study: Results) -> None:
+    drawing = draw_gains(study, "BC")
+    assert "The paper's claim is that weighting gains more where the RPSV is high" in " ".join(drawing.notes)
+    assert [axis.get_xlabel() for axis in drawing.figure.axes] == ["mean normalised return", "RPSV"]
+
+
+def test_nothing_to_draw_is_an_error_of_its_own(store: Store) -> None:
+    add_runs(store, "hopper-medium", "RW", [0.5])
+    with pytest.raises(NothingToDraw, match="no runs on mixed datasets"):
+        draw_sigma(collect(store), INTERVALS, "BC")
