@@ -8,7 +8,14 @@ Adapters' speeds and trainings are those of benchmarks/adapters.py, the scores i
     upweight sweep paper/mixed --only "hopper-*" --algorithm bc --algorithm td3_bc --set updates=250_000 \
         --set precision=bfloat16 -o bfloat16
 
-each packed into one file with ``uw.Store(folder).pack(file)``.
+each packed into one file with ``uw.Store(folder).pack(file)``, and those at other temperatures and percentages of
+
+    upweight sweep paper/temperature --only "hopper-*" --algorithm bc --set updates=100_000 -o settings
+    upweight sweep paper/percentage --only "hopper-*" --algorithm bc --set updates=100_000 -o settings
+    upweight sweep paper/percentage --only "hopper-*" --algorithm bc --set updates=100_000 -o settings \\
+        --set 'weightings=["uniform"]'
+
+with the shares of good steps that benchmarks/early_steps.py counts.
 """
 
 import json
@@ -31,13 +38,17 @@ from upweight.report.tables import Cell, score_tables
 
 ROOT = Path(__file__).parents[1]
 STORES = {name: RESULTS / f"hopper_mixed_{name}.jsonl" for name in ("float32", "bfloat16")}
+SETTINGS = RESULTS / "hopper_settings.jsonl"
 DEMOS = [RESULTS / f"demo_seed{seed}.jsonl" for seed in range(3)]
 METHODS, SHORT = ("BC", "TD3+BC"), ("Uniform", "RW", "AW")
 FIGURES = {
-    "sigma-1": "bc",
-    "sigma-2": "td3_bc",
-    "improvement-1": "improvement_bc",
-    "improvement-2": "improvement_td3_bc",
+    STORES["float32"]: {
+        "sigma-1": "bc",
+        "sigma-2": "td3_bc",
+        "improvement-1": "improvement_bc",
+        "improvement-2": "improvement_td3_bc",
+    },
+    SETTINGS: {"temperature-1": "temperature_bc", "percentage-1": "percentage_bc"},
 }
 
 
@@ -55,6 +66,8 @@ def sections() -> dict[str, str]:
     found["aggregates"] = markdown(aggregate_lines(results))
     found["precision"] = markdown(precision_rows(results))
     found["demo"] = markdown(demo_rows())
+    found["temperature"] = markdown(setting_rows("rw", "temperature"))
+    found["percentage"] = markdown(setting_rows("top", "fraction"))
     return found
 
 
@@ -123,6 +136,38 @@ def demo_rows() -> list[tuple[str, ...]]:
     return rows
 
 
+def early_shares() -> dict[tuple[str, str], dict[str, Any]]:
+    """(dataset, weighting) -> whose steps are drawn."""
+    rows = json.loads((RESULTS / "early_steps.json").read_text())["results"]
+    return {(row["dataset"], row["weighting"]): row for row in rows}
+
+
+def setting_scores(kind: str, setting: str) -> dict[str, dict[str, list[float]]]:
+    """Dataset -> weighting, as benchmarks/early_steps.py names it -> score of each seed."""
+    found: dict[str, dict[str, list[float]]] = {}
+    for run in open_store(SETTINGS).runs():
+        weighting = run["spec"]["weighting"]
+        if weighting["name"] == kind:
+            cells = found.setdefault(run["spec"]["data"]["name"], {})
+            cells.setdefault(f"{kind} {weighting[setting]:g}", []).append(run["score"])
+    return found
+
+
+def setting_rows(kind: str, setting: str) -> list[tuple[str, ...]]:
+    """Mean scores at each setting, and the share of the first steps that is drawn from the good policy."""
+    shares, scores = early_shares(), setting_scores(kind, setting)
+    names = sorted(next(iter(scores.values())), key=lambda name: float(name.split()[1]))
+    titles = [f"Top-{100 * float(name.split()[1]):g}%" if kind == "top" else f"RW {name.split()[1]}" for name in names]
+    rows = [("dataset", *titles), ("---",) * (len(titles) + 1)]
+    for dataset in dict.fromkeys(dataset for dataset, _ in shares):
+        cells = []
+        for name in names:
+            mean = sum(scores[dataset][name]) / len(scores[dataset][name])
+            cells.append(f"{mean:.2f} ({shares[dataset, name]['share_of_first_30_steps']:.0%})")
+        rows.append((dataset.removeprefix("hopper-"), *cells))
+    return rows
+
+
 def _difference(plain: dict[str, list[float]], rounded: dict[str, list[float]]) -> tuple[str, str, str]:
     intervals = Intervals()
     gain = intervals.gain(rounded, plain)
@@ -147,10 +192,11 @@ def main() -> None:
         rewrite(ROOT / page, sections())
     for page, found in adapter_sections().items():
         rewrite(ROOT / page, found)
-    with tempfile.TemporaryDirectory() as folder:
-        drawn = write_report(STORES["float32"], Path(folder) / "report.html")
-        for figure, name in FIGURES.items():
-            shutil.copy(drawn / f"{figure}.svg", ROOT / "docs" / "images" / f"hopper_{name}.svg")
+    for store, figures in FIGURES.items():
+        with tempfile.TemporaryDirectory() as folder:
+            drawn = write_report(store, Path(folder) / "report.html")
+            for figure, name in figures.items():
+                shutil.copy(drawn / f"{figure}.svg", ROOT / "docs" / "images" / f"hopper_{name}.svg")
 
 
 if __name__ == "__main__":

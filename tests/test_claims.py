@@ -118,7 +118,7 @@ def test_the_hopper_suite(results_page: Any) -> None:
     sections = results_page.sections()
     for name in ("short", "demo"):
         assert f"<!-- {name} -->\n{sections[name]}" in pages["README.md"]
-    for name in ("scores BC", "scores TD3+BC", "aggregates", "precision"):
+    for name in ("scores BC", "scores TD3+BC", "aggregates", "temperature", "percentage", "precision"):
         assert f"<!-- {name} -->\n{sections[name]}" in pages["docs/results.md"]
 
 
@@ -158,13 +158,58 @@ def test_what_a_sweep_costs() -> None:
     assert len(list(study.runs())) == found["runs"] == 430
 
 
-def test_what_top_fraction_keeps() -> None:
-    (found,) = [row for row in stored("top_fraction") if row["dataset"] == "hopper-expert-random-50"]
+def test_what_top_fraction_keeps(results_page: Any) -> None:
+    found = results_page.early_shares()["hopper-expert-random-50", "top 0.1"]
     text = text_of("docs/results.md")
-    assert found["good"] == found["all_good"]
+    assert found["good_kept"] == found["good_episodes"]
     assert f"The {found['kept']:,} episodes that Top-10% keeps" in text
-    assert f"hold all {found['good']} of the expert's, and {found['share_of_steps']:.0%} of their steps" in text
-    assert f"first 30 steps, where every episode passes, only {found['share_of_first_30_steps']:.0%} are" in text
+    assert f"hold all {found['good_kept']} of the expert's, and {found['share_of_steps']:.0%} of their steps" in text
+    assert f"in the first 30 steps only {found['share_of_first_30_steps']:.0%} are" in text
+
+
+@pytest.fixture(scope="module")
+def settings() -> Results:
+    return collect(open_store(RESULTS / "hopper_settings.jsonl"))
+
+
+def test_temperatures(settings: Results) -> None:
+    """Better than Uniform: where; and what replicate says of the temperature."""
+    assert len(settings.runs) == 720 and set(settings.updates.values()) == {100_000}
+    tables = {table.name: table for table in score_tables(settings, Intervals())}
+    for kind, at_a_fifth in (("rw", 2), ("aw", 3)):
+        table = tables[f"scores-bc-settings-{kind}"]
+        better = [sum(row[1][place].is_better for row in table.rows) for place in range(len(table.samplers))]
+        assert len(table.rows) == 8 and better == [8, 8, 8, at_a_fifth, 0, 0], kind
+    text = text_of("docs/results.md")
+    assert "on all eight mixes at 0.01, 0.05 and 0.1, on 2 (RW) and 3 (AW) at 0.2, and on none at 0.5 and 1." in text
+    (claim,) = [claim for claim in replicate(settings, Intervals()).claims if "temperature" in claim.text]
+    assert (claim.supported, len(claim.checks)) == (0, 10)
+    lost = [check.gain.point for check in claim.checks if check.gain is not None and check.gain.point < -0.1]
+    assert len(lost) == 6 and f"falls by at least {-max(lost):.2f}" in text
+
+
+def test_early_steps_decide(results_page: Any) -> None:
+    """On mixes with expert data: a setting draws the first steps mostly from the expert and works, or does neither."""
+    shares = results_page.early_shares()
+    scores: dict[tuple[str, str], float] = {}
+    for kind, setting in (("rw", "temperature"), ("top", "fraction")):
+        for dataset, cells in results_page.setting_scores(kind, setting).items():
+            scores |= {(dataset, name): float(np.mean(values)) for name, values in cells.items()}
+    points = {key: (shares[key]["share_of_first_30_steps"], scores[key]) for key in scores if "expert" in key[0]}
+    assert len(scores) == 88 and len(points) == 44
+    high = [point for point in points.values() if point[0] > 0.5]
+    low = [point for point in points.values() if point[0] < 0.5]
+    text = text_of("docs/results.md")
+    assert f"at least {min(share for share, _ in high):.0%} of the first steps from the expert scores" in text
+    assert f"scores {min(score for _, score in high):.2f} or more" in text
+    assert (
+        f"draws at most {max(share for share, _ in low):.0%} scores {max(score for _, score in low):.2f} or less"
+        in text
+    )
+    example = shares["hopper-expert-random-10", "rw 0.2"]
+    assert f"on `expert-random-10` at 0.2 they are {example['share_of_steps']:.0%}, and the score is" in text
+    assert f"score is {scores['hopper-expert-random-10', 'rw 0.2']:.2f}." in text
+    assert f"drawn there only {example['share_of_first_30_steps']:.0%} are the expert's" in text
 
 
 def test_the_checks_of_the_first_claim_and_what_they_pool(float32: Results, tables: dict[str, ScoreTable]) -> None:

@@ -248,6 +248,14 @@ def test_a_finished_training_is_read_from_its_folder(tmp_path: Path) -> None:
         uw.train(ds, runs, num_updates=30, output=out, resume=True)
 
 
+def test_a_policy_says_where_it_belongs() -> None:
+    """If the dataset knows; one that does not leaves it open."""
+    ds, run = dataset_for("bc"), uw.Run(small_config("bc"))
+    for dataset, found in ((ds, None), (ds.with_metadata(env_id="Hopper-v5"), "Hopper-v5")):
+        (result,) = uw.train(dataset, [run], num_updates=1)
+        assert result.policy.metadata.get("env_id") == found
+
+
 @pytest.mark.parametrize("name", ["plan.json", "program-000.json", "program-000.safetensors"])
 def test_damaged_files_of_a_training(tmp_path: Path, name: str) -> None:
     ds, runs = dataset_for("bc"), [uw.Run(small_config("bc"), "rw")]

@@ -49,7 +49,8 @@ def make_pool(names: Sequence[str], *, steps: int | None = None, seed: int = 0, 
             key = _key(part)
             pieces.append(firsts[key] + np.arange(episodes_for(played[key].lengths, part_steps(part, total))))
         episodes[recipe.name] = np.concatenate(pieces)
-    return Pool(concat(list(played.values()), source=f"{task.name} pool"), episodes)
+    together = concat(list(played.values()), source=f"{task.name} pool")
+    return Pool(together.with_metadata(env_id=task.env_id), episodes)
 
 
 def _key(part: Part) -> tuple[str, str]:

@@ -255,6 +255,7 @@ class _Job:
         def single(array: Any) -> Any:
             return np.asarray(array, np.float32)
 
+        where = {"env_id": self.dataset.metadata["env_id"]} if "env_id" in self.dataset.metadata else {}
         return Policy(
             kind=parts.kind,
             layers=tuple((single(layer.weight), single(layer.bias)) for layer in parts.layers),
@@ -263,7 +264,7 @@ class _Job:
             log_std=None if parts.log_std is None else single(parts.log_std),
             action_low=self.space.low,
             action_high=self.space.high,
-            metadata={"run": run.to_dict(), "num_updates": self.num_updates, "dataset": self.dataset.source},
+            metadata={"run": run.to_dict(), "num_updates": self.num_updates, "dataset": self.dataset.source, **where},
         )
 
 

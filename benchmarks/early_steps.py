@@ -1,0 +1,59 @@
+"""Whose steps a weighting draws: of all steps, and of the first ones, where every episode passes.
+
+    python benchmarks/early_steps.py
+
+A step of episode i is drawn with a probability that grows with w_i alone, so of the first 30 steps the share
+
+    sum_good w_i min(T_i, 30) / sum_all w_i min(T_i, 30)
+
+is drawn from the good policy's episodes. Random episodes are short and many: their steps are few, their beginnings are not. A
+policy that regresses on the mean imitates the majority wherever it is, and never gets to where the good steps are.
+"""
+
+import argparse
+from typing import Any
+
+import numpy as np
+
+import upweight as uw
+from measure import record
+
+DATASETS = [f"hopper-{good}-random-{share}" for good in ("expert", "medium") for share in (1, 5, 10, 50)]
+WEIGHTINGS: list[tuple[str, uw.Weighting]] = [
+    ("uniform", uw.Uniform()),
+    *((f"rw {temperature:g}", uw.ReturnWeighting(temperature)) for temperature in (0.01, 0.05, 0.1, 0.2, 0.5, 1.0)),
+    *((f"top {fraction:g}", uw.TopFraction(fraction)) for fraction in (0.01, 0.05, 0.1, 0.2, 0.5)),
+]
+
+
+def shares(dataset: uw.Dataset, weighting: uw.Weighting, first: int) -> dict[str, Any]:
+    """Of what is drawn, how much comes from episodes that are not random ones."""
+    assert dataset.labels is not None
+    weights, good = weighting(dataset), dataset.labels != "random"
+    found: dict[str, Any] = {"kept": int((weights > 0).sum()), "good_kept": int((weights[good] > 0).sum())}
+    for name, steps in (("steps", dataset.lengths), (f"first_{first}_steps", np.minimum(dataset.lengths, first))):
+        mass = weights * steps
+        found[f"share_of_{name}"] = round(float(mass[good].sum() / mass.sum()), 4)
+    return found
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("datasets", nargs="*", default=DATASETS)
+    parser.add_argument("--first", type=int, default=30, help="steps at the beginning of an episode")
+    arguments = parser.parse_args()
+    results = []
+    for name in arguments.datasets:
+        dataset = uw.make_dataset(name)
+        assert dataset.labels is not None
+        good = int(np.sum(dataset.labels != "random"))
+        for title, weighting in WEIGHTINGS:
+            about = {"dataset": name, "good_episodes": good, "weighting": title}
+            results.append(about | shares(dataset, weighting, arguments.first))
+            print("  ".join(f"{key} {value}" for key, value in results[-1].items()))
+    about = {"first": arguments.first}
+    print(f"wrote {record('early_steps', ['upweight', 'numpy', 'gymnasium', 'mujoco'], results, about=about)}")
+
+
+if __name__ == "__main__":
+    main()
