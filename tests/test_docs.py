@@ -1,13 +1,17 @@
 """Every code block in README and docs runs, and every local link leads somewhere."""
 
+import itertools
+import json
 import os
 import re
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 import upweight as uw
 from upweight.cli.main import main
+from upweight.experiments.experiment_file import suite_names
 
 ROOT = Path(__file__).parents[1]
 PAGES = sorted([*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md")])
@@ -84,3 +88,51 @@ def test_every_plug_in_is_in_the_docs() -> None:
 def test_the_demo_target_runs_what_is_tested_here() -> None:
     assert "upweight demo" in (ROOT / "Makefile").read_text()
     assert os.access(ROOT / ".ci" / "run", os.X_OK)
+
+
+def table_rows(page: str, head: str) -> list[list[str]]:
+    """The rows below the table's head that begins so, as cells."""
+    lines = (ROOT / page).read_text().split(f"| {head} |", 1)[1].splitlines()[2:]
+    return [[cell.strip() for cell in line.strip("|").split("|")] for line in itertools.takewhile(bool, lines)]
+
+
+def test_every_key_of_an_experiment_is_in_the_docs() -> None:
+    from upweight.experiments.experiment_keys import _TYPES, DEFAULTS
+
+    shown = {cells[0].strip("`"): cells[1].strip("`") for cells in table_rows("docs/experiments.md", "key")}
+    assert shown.keys() == _TYPES.keys()
+    assert {key: json.loads(shown[key]) for key in DEFAULTS} == DEFAULTS
+
+
+def test_scales_are_those_of_the_suites() -> None:
+    shown = {cells[0].strip("`"): cells[1:5] for cells in table_rows("docs/experiments.md", "`--scale`")}
+    for name in suite_names():
+        if name in {"demo", "paper/stochastic"}:  # one scale; another table's worth of differences, told below it
+            continue
+        for scale, cells in shown.items():
+            run = uw.read_experiment(name, scale=scale, only="hopper-*").runs
+            found = (run[0].updates, 1 + max(each.seed for each in run), run[0].episodes, run[0].data.steps)
+            assert cells == [f"{number:,}" for number in found], (name, scale)
+
+
+def test_what_git_leaves_out_is_what_the_pages_write() -> None:
+    ignored = (ROOT / ".gitignore").read_text().split()
+    assert {".venv/", "/demo*/", "/runs/", "/results/", "/report*"} <= set(ignored)
+
+
+def test_speeds_told_in_words_are_those_stored() -> None:
+    def stored(name: str) -> list[dict[str, Any]]:
+        return json.loads((ROOT / "benchmarks" / "results" / f"{name}.json").read_text())["results"]
+
+    readme = " ".join((ROOT / "README.md").read_text().split())
+    rate = {
+        (row["algorithm"], row["agents"]): row["agent_updates_per_s"]
+        for row in stored("train_throughput_h200")
+        if (row["who"], row["dtype"]) == ("upweight", "float32")
+    }
+    bc, td3_bc, iql, cql = (256 * rate[name, 1] / rate[name, 256] for name in ("bc", "td3_bc", "iql", "cql"))
+    assert f"{bc:.0f} (BC), {td3_bc:.0f} (TD3+BC), {iql:.0f} (IQL) or {cql:.0f} (CQL)" in readme
+    ours = [row for row in stored("sampling") if row["method"] == "upweight EpisodeSampler"]
+    usual, large = ([row["ratio_to_uniform"] for row in ours if row["batch"] == batch] for batch in (256, 65_536))
+    assert max(usual) < 2 and "in [less than twice](#how-fast) the time of uniform sampling" in readme
+    assert f"65,536 indices at once take {min(large):.1f} to {max(large):.1f} times as long" in readme

@@ -30,7 +30,7 @@ _HOMES = {
     ],
     "upweight.engine.run": ["Run", "algorithm_config"],
     "upweight.engine.tracking": ["tensorboard_callback", "wandb_callback"],
-    "upweight.engine.train": ["RunResult", "plan_training", "train"],
+    "upweight.engine.train": ["RunResult", "TrainingPaused", "plan_training", "train"],
     "upweight.errors": [
         "AdapterError",
         "DataLossWarning",
@@ -43,7 +43,7 @@ _HOMES = {
     ],
     "upweight.experiments.experiment_file": ["Experiment", "find_experiment", "read_experiment"],
     "upweight.experiments.store": ["Store", "open_store"],
-    "upweight.experiments.sweep": ["plan_sweep", "sweep"],
+    "upweight.experiments.sweep": ["SweepPlan", "SweepResult", "plan_sweep", "sweep"],
     "upweight.inspection.report": ["Inspection", "inspect"],
     "upweight.inspection.suggestion": ["Suggestion", "suggest"],
     "upweight.io.registry": ["save"],
@@ -51,7 +51,10 @@ _HOMES = {
     "upweight.policies.policy": ["Policy", "load_policy"],
     "upweight.report.aggregate": ["iqm", "optimality_gap", "performance_profile", "probability_of_improvement"],
     "upweight.report.bootstrap": ["interval", "interval_of_pair"],
+    "upweight.report.collect": ["collect"],
+    "upweight.report.comparison": ["Intervals"],
     "upweight.report.page": ["write_report"],
+    "upweight.report.replicate": ["Replication", "replicate"],
     "upweight.rollout.environments": ["make_environment", "register_environments"],
     "upweight.rollout.evaluate": ["Evaluation", "evaluate"],
     "upweight.samplers.episode": ["EpisodeSampler"],
@@ -78,10 +81,12 @@ __all__ = [
     "Experiment",
     "Half",
     "Inspection",
+    "Intervals",
     "LinearBaseline",
     "MissingExtraError",
     "Policy",
     "ReferenceScores",
+    "Replication",
     "ReturnWeighting",
     "RolloutError",
     "Run",
@@ -89,7 +94,10 @@ __all__ = [
     "StepSampler",
     "Store",
     "Suggestion",
+    "SweepPlan",
+    "SweepResult",
     "TopFraction",
+    "TrainingPaused",
     "Transitions",
     "Uniform",
     "UpweightError",
@@ -98,6 +106,7 @@ __all__ = [
     "WeightingError",
     "algorithm_config",
     "batches",
+    "collect",
     "concat",
     "effective_episodes",
     "effective_steps",
@@ -129,6 +138,7 @@ __all__ = [
     "recipe_names",
     "reference_scores",
     "register_environments",
+    "replicate",
     "resolve_weights",
     "save",
     "step_weighted_return",
@@ -162,7 +172,7 @@ if TYPE_CHECKING:  # for editors and type checkers; the run-time import is __get
     )
     from upweight.engine.run import Run, algorithm_config
     from upweight.engine.tracking import tensorboard_callback, wandb_callback
-    from upweight.engine.train import RunResult, plan_training, train
+    from upweight.engine.train import RunResult, TrainingPaused, plan_training, train
     from upweight.errors import (
         AdapterError,
         DataLossWarning,
@@ -175,7 +185,7 @@ if TYPE_CHECKING:  # for editors and type checkers; the run-time import is __get
     )
     from upweight.experiments.experiment_file import Experiment, find_experiment, read_experiment
     from upweight.experiments.store import Store, open_store
-    from upweight.experiments.sweep import plan_sweep, sweep
+    from upweight.experiments.sweep import SweepPlan, SweepResult, plan_sweep, sweep
     from upweight.inspection.report import Inspection, inspect
     from upweight.inspection.suggestion import Suggestion, suggest
     from upweight.io.registry import save
@@ -183,7 +193,10 @@ if TYPE_CHECKING:  # for editors and type checkers; the run-time import is __get
     from upweight.policies.policy import Policy, load_policy
     from upweight.report.aggregate import iqm, optimality_gap, performance_profile, probability_of_improvement
     from upweight.report.bootstrap import interval, interval_of_pair
+    from upweight.report.collect import collect
+    from upweight.report.comparison import Intervals
     from upweight.report.page import write_report
+    from upweight.report.replicate import Replication, replicate
     from upweight.rollout.environments import make_environment, register_environments
     from upweight.rollout.evaluate import Evaluation, evaluate
     from upweight.samplers.episode import EpisodeSampler

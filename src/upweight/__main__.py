@@ -1,7 +1,5 @@
 """``python -m upweight``."""
 
-import sys
+from upweight.cli.main import start
 
-from upweight.cli.main import main
-
-sys.exit(main())
+start()

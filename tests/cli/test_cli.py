@@ -15,7 +15,7 @@ import pytest
 import upweight as uw
 from support.datasets import random_dataset
 from upweight.cli.main import main
-from upweight.cli.terminal import ProgressBar
+from upweight.cli.terminal import ProgressBar, command_name
 
 
 @pytest.fixture
@@ -168,6 +168,18 @@ class TestTrain:
         assert run("train", files / "mixed.npz", *grid, *self.small, "-o", files / "runs", "--resume", "--json") == 0
         assert [entry["seed"] for entry in json.loads(capsys.readouterr().out)] == [0, 1] * 4
 
+    def test_policies_know_the_environment_of_a_dataset_made_by_name(
+        self, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    ) -> None:
+        data = tmp_path / "mixed.npz"
+        assert run("make", "cartpole-expert-random-10", "--steps", 500, "-o", data) == 0
+        small = ("--set", "hidden_units=8,8", "--set", "batch_size=8", "--updates", 5)
+        assert run("train", data, "--algorithm", "discrete_bc", *small, "-o", tmp_path / "runs") == 0
+        assert f"wrote 1 policy to {tmp_path / 'runs' / 'policies'}" in capsys.readouterr().out
+        assert run("evaluate", tmp_path / "runs", "--episodes", 2) == 0
+        assert "upweight/StochasticCartPole-v1, 2 episodes per policy" in capsys.readouterr().out
+        assert json.loads((tmp_path / "runs" / "evaluation.json").read_text())["episodes"] == 2
+
     @pytest.mark.parametrize(
         "options",
         [
@@ -244,6 +256,48 @@ def test_help_teaches(command: tuple[str, ...], capsys: pytest.CaptureFixture[st
     assert stop.value.code == 0
     out = capsys.readouterr().out
     assert "examples:" in out if command else "start with:" in out
+
+
+@pytest.mark.parametrize(
+    ("command", "default"),
+    [
+        ("train", "may be given several times; default: rw)"),
+        ("weights", "sources (default: rw)"),
+        ("inspect", "all that fit the data)"),
+    ],
+)
+def test_help_names_the_weighting_that_is_used(command: str, default: str, capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit):
+        main([command, "--help"])
+    assert default in " ".join(capsys.readouterr().out.split())
+
+
+def test_help_of_sweep_names_every_suite(capsys: pytest.CaptureFixture[str]) -> None:
+    from upweight.experiments.experiment_file import suite_names
+
+    with pytest.raises(SystemExit):
+        main(["sweep", "--help"])
+    told = capsys.readouterr().out.split("suites that come with the package:")[1]
+    assert all(name in told for name in suite_names())
+
+
+def test_the_command_is_named_as_it_can_be_called_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    script = tmp_path / ".venv" / "bin" / "upweight"
+    script.parent.mkdir(parents=True)
+    script.write_text("#!/bin/sh\n")
+    script.chmod(0o755)
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("PATH", "/usr/bin")
+    for called, told in {
+        ".venv/bin/upweight": ".venv/bin/upweight",
+        "/somewhere/upweight/__main__.py": "python -m upweight",
+        "/somewhere/pytest": "upweight",
+    }.items():
+        monkeypatch.setattr("sys.argv", [called])
+        assert command_name() == told
+    monkeypatch.setenv("PATH", str(script.parent))  # activated: the shell finds it
+    monkeypatch.setattr("sys.argv", [str(script)])
+    assert command_name() == "upweight"
 
 
 @pytest.mark.parametrize(

@@ -6,6 +6,7 @@ import subprocess
 import sys
 import textwrap
 import time
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -244,8 +245,9 @@ def test_a_finished_training_is_read_from_its_folder(tmp_path: Path) -> None:
         assert first.policy.metadata == second.policy.metadata
         for mine, theirs in zip(first.policy.layers, second.policy.layers, strict=True):
             np.testing.assert_array_equal(mine[0], theirs[0])
-    with pytest.raises(uw.DatasetError, match="2 runs were trained together, now it would be 4.*max_agents"):
-        uw.train(ds, runs, num_updates=30, output=out, resume=True)
+    (out / "program-001.json").unlink()
+    other = uw.train(ds, runs, num_updates=30, log_every_updates=10, output=out, resume=True)  # whatever would fit now
+    assert [result.to_dict() for result in other] == [result.to_dict() for result in whole]
 
 
 def test_a_policy_says_where_it_belongs() -> None:
@@ -256,15 +258,43 @@ def test_a_policy_says_where_it_belongs() -> None:
         assert result.policy.metadata.get("env_id") == found
 
 
-@pytest.mark.parametrize("name", ["plan.json", "program-000.json", "program-000.safetensors"])
-def test_damaged_files_of_a_training(tmp_path: Path, name: str) -> None:
+@pytest.mark.parametrize(
+    ("name", "content"),
+    [
+        ("plan.json", "{"),
+        ("program-000.json", "{"),
+        ("program-000.json", "{}"),
+        ("program-000.json", '{"runs": [{}]}'),
+        ("program-000.safetensors", "{"),
+    ],
+)
+def test_damaged_files_of_a_training(tmp_path: Path, name: str, content: str) -> None:
     ds, runs = dataset_for("bc"), [uw.Run(small_config("bc"), "rw")]
     uw.train(ds, runs, num_updates=10, output=tmp_path / "out")
     if name.endswith("safetensors"):
         (tmp_path / "out" / "program-000.json").unlink()
-    (tmp_path / "out" / name).write_text("{")
+    (tmp_path / "out" / name).write_text(content)
     with pytest.raises(uw.DatasetError, match=rf"{name}.*remove .*to train from the beginning"):
         uw.train(ds, runs, num_updates=10, output=tmp_path / "out", resume=True)
+
+
+def test_a_damaged_log_and_leftovers_are_no_obstacle(tmp_path: Path) -> None:
+    ds, runs, out = dataset_for("bc"), [uw.Run(small_config("bc"), "rw")], tmp_path / "out"
+    (before,) = uw.train(ds, runs, num_updates=10, output=out)
+    with (out / "metrics.jsonl").open("ab") as file:
+        file.write(b'3\n{"run": 0}\n\xff\xfe')
+    (out / ".program-000.safetensors.left").mkdir()
+    (after,) = uw.train(ds, runs, num_updates=10, output=out, resume=True)
+    assert after.metrics == before.metrics
+    assert not list(out.glob(".*"))
+
+
+def test_data_may_move(tmp_path: Path) -> None:
+    """A training goes on with the same data from another place."""
+    ds, runs, out = dataset_for("bc"), [uw.Run(small_config("bc"), "rw")], tmp_path / "out"
+    moved = replace(ds, source="elsewhere")
+    uw.train(ds, runs, num_updates=10, output=out)
+    assert uw.train(moved, runs, num_updates=10, output=out, resume=True)[0].updates == 10
 
 
 def test_any_change_of_the_data_is_another_training() -> None:
@@ -304,6 +334,10 @@ class TestBadInput:
             (lambda: uw.algorithm_config("iql", preset="x"), "unknown preset 'x'"),
             (lambda: uw.algorithm_config("bc", preset="official"), "unknown preset"),
             (lambda: uw.algorithm_config("bc", hidden_units=()), "hidden_units"),
+            (
+                lambda: uw.algorithm_config("bc", hidden_units=8),
+                r"hidden_units: expected a list of widths, such as \[256, 256\]",
+            ),
             (lambda: uw.algorithm_config("bc", batch_size=0), "batch_size"),
             (lambda: uw.algorithm_config("bc", initialization="x"), "initialization"),
             (lambda: uw.algorithm_config("cql", action_samples=0), "action_samples"),

@@ -54,6 +54,16 @@ def test_a_grid_is_spelled_out(tmp_path: Path) -> None:
     assert [(run.data.name, run.updates, run.seed) for run in smoke.runs] == [("cartpole-expert-random-5", 1, 0)] * 2
 
 
+def test_files_and_suites_are_read_by_name(tmp_path: Path) -> None:
+    path = write(tmp_path, GOOD)
+    assert read_experiment(str(path)) == read_experiment(path)
+    assert read_experiment("paper/stochastic", scale="smoke") == read_experiment(
+        find_experiment("paper/stochastic"), scale="smoke"
+    )
+    with pytest.raises(ExperimentError, match="no such file, and no suite of that name; suites: demo, paper/mixed"):
+        read_experiment(tmp_path / "nothing.toml")
+
+
 def test_a_name_stands_for_everything_that_matters(tmp_path: Path) -> None:
     run = read_experiment(write(tmp_path, GOOD)).runs[0]
     again = read_experiment(write(tmp_path, "# a comment\n" + GOOD.replace('"study"', '"other name"'))).runs[0]
@@ -73,7 +83,11 @@ def test_a_name_stands_for_everything_that_matters(tmp_path: Path) -> None:
     ("change", "message"),
     [
         (("updates = 10", "updates = "), r"study\.toml: not a TOML file: .*line 2"),
-        (("updates = 10", "updatse = 10"), r"line 2: updatse: unknown key; known: datasets"),
+        (("updates = 10", "updatse = 10"), r"line 2: updatse: unknown key; known: name, description, grid, scale, datasets"),
+        (("[scale.smoke]", "[scales.smoke]"), r"line 15: scales: unknown key.*did you mean 'scale'"),
+        (("[[grid]]", "[[grids]]"), r"line \d+: grids: unknown key.*did you mean 'grid'"),
+        (("[[grid]]", "[[grid]]\nname = 'x'"), r"line \d+: name: belongs at the top of the file"),
+        (('name = "study"', "name = 3"), r"line 1: name: expected text in quotes, found 3"),
         (("updates = 10", 'updates = "many"'), r"line 2: updates: expected int, found 'many'"),
         (("updates = 10", "updates = true"), r"line 2: updates: expected int, found True"),
         (("updates = 10", "updates = 0"), r"line 2: updates: expected at least 1, found 0"),

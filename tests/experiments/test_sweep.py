@@ -24,6 +24,7 @@ from support.finished_runs import write_finished
 from upweight.cli.main import main
 from upweight.engine.train import TrainingPaused
 from upweight.errors import DatasetError, MissingExtraError
+from upweight.experiments.estimate import Estimate
 from upweight.experiments.evaluation import evaluate_and_store
 from upweight.experiments.executor import LocalExecutor
 from upweight.experiments.experiment_file import Experiment, read_experiment
@@ -31,6 +32,7 @@ from upweight.experiments.packing import pack
 from upweight.experiments.store import Store
 from upweight.experiments.sweep import plan_sweep, sweep
 from upweight.experiments.work import Work
+from upweight.rollout.pool import usable_cores
 
 STUDY = """\
 updates = {updates}
@@ -130,6 +132,48 @@ def test_evaluating_beside_the_next_training_changes_nothing(study: Experiment, 
     assert next(steps).population == populations[0]  # the second time nothing is left to do
     steps.close()
     assert {run.run_id for run in populations[0].runs} == contents(tmp_path / "cut").keys()
+
+
+@pytest.mark.slow
+def test_a_failed_evaluation_is_told_also_when_time_is_up(
+    study: Experiment, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It happens beside a training that meets the deadline."""
+    calls = itertools.count()
+
+    def train_once(*arguments: Any, **options: Any) -> Any:
+        if next(calls):
+            raise TrainingPaused("time is up")
+        return uw.train(*arguments, **options)
+
+    def fail(*_: Any, **__: Any) -> None:
+        raise uw.RolloutError("the simulator broke")
+
+    monkeypatch.setattr("upweight.experiments.executor.train", train_once)
+    monkeypatch.setattr("upweight.experiments.executor.evaluate_and_store", fail)
+    result = sweep(study, tmp_path / "store", max_agents=4, executor=LocalExecutor(overlap=True))
+    assert result.paused and result.remaining == 8
+    assert [failure.split(": ")[1] for failure in result.failures] == ["the simulator broke"]
+
+
+@pytest.mark.slow
+def test_an_interrupt_is_no_crash(tmp_path: Path, cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """While the second population trains, after workers simulated for the first: the device may be in the middle of something."""
+    monkeypatch.setenv("UPWEIGHT_CACHE", str(cache))
+    store = tmp_path / "store"
+    command = [sys.executable, "-m", "upweight", "sweep", str(study_file(tmp_path, updates=3_000)), "-o", str(store)]
+    process = subprocess.Popen([*command, "--max-agents", "4"], stderr=subprocess.PIPE, text=True)
+    while not list(store.glob("runs/*.json")):
+        assert process.poll() is None
+        time.sleep(0.02)
+    time.sleep(0.4)
+    process.send_signal(signal.SIGINT)
+    _, error = process.communicate(timeout=60)
+    assert process.returncode == 130
+    assert error.rstrip().endswith(
+        "interrupted; finished runs are stored, and the same command goes on from the last checkpoint"
+    )
+    assert sweep(read_experiment(tmp_path / "study.toml"), store).remaining == 0
 
 
 @pytest.mark.slow
@@ -375,7 +419,27 @@ def test_what_is_told_of_runs_that_diverged_or_are_damaged(
     assert main([*arguments, "--plan", "--json"]) == 0
     told = json.loads(capsys.readouterr().out)
     assert (told["runs"], told["finished"], told["to_do"]) == (8, 6, 2)
-    assert told["training_seconds"] > 0 and told["evaluation_seconds"] > 0
+    assert told["device"] == f"{usable_cores()} CPU core{'s' if usable_cores() > 1 else ''}"
+    assert isinstance(told["training_seconds"], int) and told["training_seconds"] >= 10  # one program to compile
+    assert told["evaluation_seconds"] == 0  # 4 episodes
+
+
+@pytest.mark.parametrize(
+    ("seconds", "shown"),
+    [
+        (0.2, "1 s"),
+        (89, "89 s"),
+        (600, "10 min"),
+        (2.5 * 3600, "2.5 h"),
+        (30 * 3600, "30 h"),
+        (60 * 3600, "2.5 days"),
+        (24119.7 * 3600, "1,005 days"),
+    ],
+)
+def test_how_long_a_sweep_takes_is_said_in_fitting_units(seconds: float, shown: str) -> None:
+    assert str(Estimate(seconds, 5.0, "2 CPU cores")) == (
+        f"{shown} of training and 5 s of evaluation on 2 CPU cores (give or take a factor of two), beside making datasets"
+    )
 
 
 def test_a_policy_is_written_before_its_record(tmp_path: Path, study: Experiment) -> None:

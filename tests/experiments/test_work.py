@@ -2,6 +2,7 @@
 
 import json
 import logging
+import os
 import threading
 import time
 from pathlib import Path
@@ -87,6 +88,26 @@ def test_looking_changes_nothing(store: Store) -> None:
     with Work(store).claim(Population(RUNS)) as claim:
         assert claim is not None and claim.folder.exists()
     assert foreign.exists() and not hidden.exists()  # folders are begun by one at a time: its maker died
+
+
+def test_what_the_dead_left_is_cleared_away(store: Store) -> None:
+    """A folder whose runs are all stored, and files half written, if they are old; but nothing that somebody works in."""
+    done, others = Population(RUNS[:2]), Population(RUNS[2:])
+    with Work(store).claim(done) as claim, Work(store).claim(others) as beside:
+        assert claim is not None and beside is not None
+        for run in RUNS:
+            write_finished(store, run)
+        old, new = store.path / "datasets" / ".old.json.x", store.path / "runs" / ".new.json.x"
+        old.mkdir()
+        new.mkdir()
+        os.utime(old, (0, 0))
+        with Work(store).claim(Population(RUNS)) as nothing:
+            assert nothing is None
+        assert claim.folder.exists() and beside.folder.exists()  # they are at it
+    with Work(store).claim(Population(RUNS)) as nothing:
+        assert nothing is None
+    assert list((store.path / "work").iterdir()) == []
+    assert new.exists() and not old.exists()
 
 
 @pytest.mark.parametrize(

@@ -68,7 +68,10 @@ def test_an_outlier_asks_for_a_warmer_temperature() -> None:
 
 def test_few_good_episodes_come_with_a_warning() -> None:
     returns = np.concatenate([rng.normal(3200, 60, 4), rng.normal(20, 15, 500)])
-    assert "Careful: only about" in str(uw.suggest(with_returns(returns)))
+    assert "Careful: only about 4 episodes in effect" in str(uw.suggest(with_returns(returns)))
+    alone = str(uw.suggest(with_returns(np.array([3200.0, 20.0]))))
+    assert "Careful: only about 1 episode in effect" in alone
+    assert "draws on the worth of about 1 episode; the weighted return is known to within 4319 (95%)" in alone
 
 
 def test_incomplete_episodes_do_not_count() -> None:

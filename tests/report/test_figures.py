@@ -90,6 +90,16 @@ def test_samplers_at_one_share_stand_side_by_side_and_captions_say_what_is_drawn
     assert "whole expert set" not in caption and "medium" not in caption
 
 
+def test_mixes_of_classic_control_are_drawn_too(store: Store) -> None:
+    for sigma, level in ((5, 0.3), (50, 0.6)):
+        for sampler in ("Uniform", "RW"):
+            add_runs(store, f"cartpole-expert-random-{sigma}", sampler, [level] * 2, algorithm="discrete_bc")
+    add_runs(store, "cartpole-expert", "Uniform", [1.0] * 2, algorithm="discrete_bc")
+    drawing = draw_sigma(collect(store), INTERVALS, "discrete BC")
+    assert drawing.label.endswith("expert: at 5% Uniform 0.30, RW 0.30; at 50% Uniform 0.60, RW 0.60.")
+    assert "Uniform on the whole expert set" in " ".join(drawing.notes)
+
+
 def test_uniform_looks_the_same_everywhere(study: Results) -> None:
     color = style_of(Sampler("Uniform", "uniform")).color
     assert color == "#666666"

@@ -1,3 +1,4 @@
+import html
 import re
 import xml.etree.ElementTree as ElementTree
 from datetime import UTC, datetime
@@ -106,7 +107,24 @@ def test_header(page: str, study: Path) -> None:
         assert text in page
     assert "Some results rest on 1 seed." in page
     assert "Diverged, and counted as 0, a random policy" in page
-    assert "0 is a random policy, 1 an expert; mean over evaluation episodes" in page
+    expert = "the expert of the reference scores (D4RL's; for classic control our own)"
+    assert html.escape(f"0 is a random policy, 1 {expert}; mean over 20 episodes of the final policy") in page
+    assert "<h1>Results: BC, TD3+BC, IQL, discrete CQL on 21 datasets</h1>" in page
+
+
+def test_the_title_names_what_is_shown(tmp_path: Path) -> None:
+    for name, title in {
+        "results": "Results: BC on hopper-medium",
+        "mine-0.2": "Results: mine-0.2",
+    }.items():
+        store = Store(tmp_path / name, create=True)
+        add_runs(store, "hopper-medium", "Uniform", [0.5] * 5)
+        add_runs(store, "hopper-medium", "RW", [0.5] * 5, episodes=10)
+        write_report(store.path, tmp_path / "out.html", resamples=RESAMPLES)
+        page = (tmp_path / "out.html").read_text()
+        assert f"<title>{title}</title>" in page
+        scale = html.escape("0 is a random policy, 1 D4RL's expert; mean over 10 or 20 episodes of the final policy")
+        assert scale in page
 
 
 def test_returns_are_not_said_to_have_a_random_policy_at_0(tmp_path: Path) -> None:
@@ -116,7 +134,7 @@ def test_returns_are_not_said_to_have_a_random_policy_at_0(tmp_path: Path) -> No
     write_report(store.path, tmp_path / "out.html", resamples=RESAMPLES)
     page = (tmp_path / "out.html").read_text()
     assert "0 is a random policy" not in page
-    assert "<dd>the return itself; mean over evaluation episodes" in page
+    assert "<dd>the return itself; mean over 20 episodes of the final policy" in page
     assert "5, counted as the worst other run on the dataset" in page
     assert "Left out: scores are returns of environments without reference scores" in page
 

@@ -1,4 +1,5 @@
 import json
+import re
 from pathlib import Path
 
 import numpy as np
@@ -112,7 +113,17 @@ def test_one_seed_shows_nothing(store: Store) -> None:
     add_runs(store, "hopper-expert-random-1", "RW", [0.9])
     replication = check(store)
     assert checks(replication, "mixed")["BC RW, 1%"].verdict == "not shown"
-    assert "1 seed(s)" in str(replication)
+    assert "BC         RW, 1%   not shown (few seeds)" in str(replication)
+
+
+def test_few_seeds_are_said_beside_the_verdict_and_below(store: Store) -> None:
+    for sigma, seeds in ((1, 4), (5, 5)):
+        add_runs(store, f"hopper-expert-random-{sigma}", "Uniform", around(0.1)[:seeds])
+        add_runs(store, f"hopper-expert-random-{sigma}", "RW", around(0.9)[:seeds])
+    text = str(check(store))
+    assert re.search(r"RW, 1% +better \(few seeds\) +1.00 .* 1 +4\n", text)
+    assert re.search(r"RW, 5% +better +1.00 .* 1 +5\n", text)
+    assert "Note: verdicts with (few seeds) rest on fewer than 5 seeds." in text
 
 
 def test_command(store: Store, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -120,7 +131,8 @@ def test_command(store: Store, tmp_path: Path, capsys: pytest.CaptureFixture[str
     add_runs(store, "hopper-expert-random-1", "RW", around(0.9))
     assert main(["replicate", str(store.path), "--resamples", "100"]) == 0
     text = capsys.readouterr().out
-    assert "Claim: RW and AW beat Uniform at each sigma\n  supported by 1 of 1 checks" in text
+    assert "Claim: RW and AW beat Uniform at each sigma\n  supported by 1 of 8 checks (7 without data)" in text
+    assert "few seeds" not in text
     assert "1.00 [1.00, 1.00]" in text
     assert "Claim: no loss on regular sets\n  no data" in text
     assert main(["replicate", str(store.path), "--json", "--resamples", "100"]) == 0

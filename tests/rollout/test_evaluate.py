@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import upweight as uw
-from support.rollout import make_policy, register_short_cheetah
+from support.rollout import make_policy, register_faulty, register_short_cheetah
 from upweight.cli.main import main
 from upweight.rollout.block import run_block
 
@@ -118,6 +118,21 @@ class TestBadInput:
 
     def test_no_policies(self) -> None:
         assert uw.evaluate([], "CartPole-v1") == []
+
+
+@pytest.mark.parametrize("workers", [1, 2])
+@pytest.mark.parametrize(
+    ("fault", "message"),
+    [
+        ("raises", "raises-v0: failed while it was played: ZeroDivisionError: division by zero"),
+        ("nan", "nan-v0: expected rewards that are numbers, found a return of nan in episode 0"),
+    ],
+)
+def test_environments_that_fail(fault: str, message: str, workers: int) -> None:
+    """They are somebody else's code: whatever they do is told as an error of ours."""
+    env_id = register_faulty(fault)
+    with pytest.raises(uw.RolloutError, match=message):
+        uw.evaluate([make_policy("CartPole-v1")] * 2, env_id, 11, workers=workers)
 
 
 class TestCommand:

@@ -1,9 +1,12 @@
 """Policies and environments for tests of the rollout layer."""
 
 import itertools
+import math
+from typing import Any
 
 import gymnasium
 import numpy as np
+from gymnasium.envs.classic_control import CartPoleEnv
 
 import upweight as uw
 
@@ -43,3 +46,24 @@ def register_short_cheetah(max_steps: int = 40) -> str:
         entry = gymnasium.spec("HalfCheetah-v5").entry_point
         gymnasium.register(SHORT_CHEETAH, entry_point=entry, max_episode_steps=max_steps)
     return SHORT_CHEETAH
+
+
+class Faulty(CartPoleEnv):
+    """Raises, or gives a reward that is no number, at its first step."""
+
+    def __init__(self, fault: str) -> None:
+        super().__init__()
+        self.fault = fault
+
+    def step(self, action: Any) -> Any:
+        if self.fault == "raises":
+            raise ZeroDivisionError("division by zero")
+        observation, _, *flags = super().step(action)
+        return (observation, math.nan, *flags)
+
+
+def register_faulty(fault: str) -> str:
+    env_id = f"upweight-tests/{fault}-v0"
+    if env_id not in gymnasium.registry:
+        gymnasium.register(env_id, entry_point=Faulty, kwargs={"fault": fault}, max_episode_steps=5)
+    return env_id

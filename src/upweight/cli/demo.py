@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from upweight.cli.terminal import print_report
+from upweight.cli.terminal import command_name, print_report
 from upweight.errors import DatasetError, MissingExtraError
 from upweight.inspection.plot import plot_weights
 from upweight.inspection.report import inspect
@@ -36,7 +36,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(arguments: argparse.Namespace) -> None:
     try:
         from upweight.behaviours.datasets import make_dataset
-        from upweight.experiments.experiment_file import find_experiment, read_experiment
+        from upweight.experiments.experiment_file import read_experiment
         from upweight.experiments.store import Store
         from upweight.experiments.sweep import plan_sweep, sweep
         from upweight.report.page import write_report
@@ -47,7 +47,7 @@ def run(arguments: argparse.Namespace) -> None:
     output: Path = arguments.output
     output.mkdir(parents=True, exist_ok=True)
     seeds = [5 * arguments.seed + number for number in range(5)]
-    study = read_experiment(find_experiment("demo"), changes={"dataset_seed": arguments.seed, "seeds": seeds})
+    study = read_experiment("demo", changes={"dataset_seed": arguments.seed, "seeds": seeds})
     data = study.runs[0].data
 
     print(f"1. {data.name}: {data.steps:,} steps in {data.env_id}\n")
@@ -68,7 +68,7 @@ def run(arguments: argparse.Namespace) -> None:
     print(
         f"\nwrote {output / 'report.html'}, {output / 'mixed.hdf5'}, {output / 'weights.png'} and {output / 'results'}"
     )
-    print(f"next: upweight inspect {output / 'mixed.hdf5'} --weighting aw --temperature 0.2")
+    print(f"next: {command_name()} inspect {output / 'mixed.hdf5'} --weighting aw --temperature 0.2")
 
 
 def score_table(records: list[dict[str, Any]]) -> str:

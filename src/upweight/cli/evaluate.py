@@ -18,12 +18,13 @@ NAME = "evaluate"
 HELP = "play episodes with trained policies and report their returns"
 EXAMPLES = """\
 examples:
-  upweight evaluate runs/iql --env Hopper-v5
+  upweight evaluate runs/iql
   upweight evaluate runs/all --env Ant-v5 --episodes 100 --seed 1 --workers 8
   upweight evaluate runs/iql/policies/run-000.safetensors --env Hopper-v5 --stochastic --json
 
 a folder written by `upweight train` gets a file evaluation.json with the return of every episode
-the score is (return - random) / (expert - random) with D4RL's reference returns: 0 is a random policy, 1 an expert"""
+policies know the environment of a dataset that was made by name (upweight make); for others, --env says it
+the score is (return - random) / (expert - random) with D4RL's reference returns: 0 is a random policy, 1 D4RL's expert"""
 FILE = "evaluation.json"
 FORMAT_VERSION = 1
 
@@ -32,7 +33,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "trained", metavar="RUN", type=Path, help="folder written by `upweight train`, or one policy file"
     )
-    parser.add_argument("--env", metavar="ID", help="the environment, e.g. Hopper-v5 (default: what the policy names)")
+    parser.add_argument("--env", metavar="ID", help="the environment, e.g. Hopper-v5 (default: what the dataset says)")
     parser.add_argument("--episodes", type=int, default=20, help="episodes per policy (default: 20)")
     parser.add_argument(
         "--seed", type=int, default=0, help="of the episodes, which are the same for every policy (default: 0)"

@@ -40,7 +40,7 @@ def add_weighting(parser: argparse.ArgumentParser, *, several: bool, default: st
     group = parser.add_argument_group("weighting")
     names = sorted(weighting_classes())
     extra: dict[str, Any] = {"action": "append"} if several else {"default": default}
-    note = "may be given several times; default: the paper's" if several else f"default: {default}"
+    note = f"{'may be given several times; ' if several else ''}default: {default or 'all that fit the data'}"
     group.add_argument(
         "--weighting",
         metavar="NAME",

@@ -14,7 +14,7 @@ NAME = "replicate"
 HELP = "check the paper's claims against a store of results, with the numbers"
 EXAMPLES = """\
 examples:
-  upweight sweep paper/mixed --scale quick -o results/ && upweight replicate results/
+  upweight sweep demo -o results/ && upweight replicate results/       # two minutes on two cores
   upweight replicate results/ --json
   upweight replicate hopper.jsonl more_results/             # a packed file of results, and several at once
 
@@ -24,6 +24,7 @@ verdicts, for each algorithm and sampler:
   not shown   else; that is no proof of the opposite: look at the interval, or train more seeds
   no data     the runs for it are missing; suites: paper/mixed, paper/regular, paper/stochastic, paper/temperature
 a check pools datasets: "RW, 5%" is RW against Uniform on all mixes with 5% of good steps, expert and medium
+"better (few seeds)" and the like: fewer than five seeds, whose intervals are too narrow to be relied on
 [1.00, 1.00] means that every run seen beat every other, not that new ones must; each check is a single test"""
 
 

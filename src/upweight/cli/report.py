@@ -9,7 +9,7 @@ NAME = "report"
 HELP = "turn a store of results into a page with tables and figures, the paper's numbers beside yours"
 EXAMPLES = """\
 examples:
-  upweight report results/ -o report.html
+  upweight sweep demo -o results/ && upweight report results/ -o report.html       # two minutes on two cores
   upweight report results/ packed.jsonl -o report.html      # several stores at once, folders or packed files
   upweight report results/ -o early.html --updates 100000   # runs of another length
 

@@ -17,14 +17,15 @@ NAME = "sweep"
 HELP = "train and evaluate every run of an experiment file, and store the results"
 EXAMPLES = """\
 examples:
-  upweight sweep paper/mixed --scale smoke -o results/
-  upweight sweep paper/mixed --only "hopper-*" --algorithm bc --algorithm td3_bc -o results/
-  upweight sweep paper/mixed --set updates=250_000 --set precision=bfloat16 -o results/
+  upweight sweep demo -o results/                           # two minutes on two cores
+  upweight sweep paper/mixed --scale quick --only "hopper-*" --algorithm bc -o results/        # hours on two cores
+  upweight sweep paper/mixed --set updates=250_000 --set precision=bfloat16 -o results/        # for a GPU
   upweight sweep my_study.toml -o results/ --plan           # how much work it is; nothing is trained
   upweight sweep my_study.toml -o results/ --max-minutes 30 # a slice; the same command goes on
 
-suites that come with the package: paper/mixed, paper/regular, paper/stochastic, paper/temperature, paper/percentage,
-paper/official_iql, each at --scale smoke, quick or paper (the default)
+suites that come with the package: demo; paper/mixed, paper/regular, paper/stochastic, paper/temperature, paper/percentage
+and paper/official_iql, each at --scale smoke (does it run?), quick (three seeds: too few for the marks of a report) or paper (the
+default: five seeds, a million updates); --plan says how long each would take here
 finished runs are never repeated: stop it (Ctrl-C) and start it again as you like; upweight.experiments.experiment_file
 explains the files, and the folder is plain JSON"""
 
@@ -68,12 +69,12 @@ def run(arguments: argparse.Namespace) -> bool:
     """Whether nothing failed."""
     try:
         from upweight.experiments.executor import LocalExecutor
-        from upweight.experiments.experiment_file import find_experiment, read_experiment
+        from upweight.experiments.experiment_file import read_experiment
         from upweight.experiments.sweep import plan_sweep, sweep
     except ImportError as error:
         raise MissingExtraError("a sweep", str(error.name), "train") from None
     experiment = read_experiment(
-        find_experiment(arguments.experiment),
+        arguments.experiment,
         scale=arguments.scale,
         only=arguments.only,
         algorithms=arguments.algorithm,
@@ -104,12 +105,14 @@ def run(arguments: argparse.Namespace) -> bool:
 
 
 def _describe_plan(plan: "SweepPlan") -> dict[str, Any]:
+    """Its keys are explained in docs/experiments.md."""
     return {
         "runs": len(plan.experiment.runs),
         "finished": plan.finished,
         "to_do": plan.to_do,
-        "training_seconds": plan.estimate.training,
-        "evaluation_seconds": plan.estimate.evaluation,
+        "device": plan.estimate.device,
+        "training_seconds": round(plan.estimate.training),
+        "evaluation_seconds": round(plan.estimate.evaluation),
     }
 
 

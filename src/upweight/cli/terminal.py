@@ -6,11 +6,22 @@ import shutil
 import sys
 import time
 import warnings
+from pathlib import Path
 from typing import Any, TextIO
 
 _BOLD, _YELLOW, _RED, _RESET = "\x1b[1m", "\x1b[33m", "\x1b[31m", "\x1b[0m"
 _PATIENCE_SECONDS = 0.5  # work shorter than this shows no bar
 _BAR_WIDTH = 24
+
+
+def command_name() -> str:
+    """How to call this command again: ``upweight`` where the shell finds it, else what was typed (.venv/bin/upweight)."""
+    called = Path(sys.argv[0])
+    if called.name == "__main__.py":
+        return "python -m upweight"
+    found = shutil.which("upweight")
+    is_command = called.stem == "upweight" and called.exists()
+    return sys.argv[0] if is_command and (found is None or not called.samefile(found)) else "upweight"
 
 
 def has_colours(stream: TextIO) -> bool:

@@ -96,7 +96,8 @@ def run(arguments: argparse.Namespace) -> None:
         weighting = describe_weighting(description["weighting"])
         rows.append([f"{place:03d}", description["algorithm"], weighting, str(result.run.seed), state, losses])
     print(table(rows, header=["run", "algorithm", "weighting", "seed", "status", "last losses"], align=str.ljust))
-    print(f"\nwrote {len(results)} policies to {arguments.output / 'policies'}")
+    policies = "1 policy" if len(results) == 1 else f"{len(results)} policies"
+    print(f"\nwrote {policies} to {arguments.output / 'policies'}")
 
 
 def parse_setting(text: str) -> tuple[str, Any]:

@@ -241,6 +241,7 @@ class Dataset:
 
     @property
     def has_rewards(self) -> bool:
+        """Whether rewards were logged: without them, nothing can be weighted by return."""
         return self._rewards is not None
 
     @property
@@ -250,10 +251,12 @@ class Dataset:
 
     @property
     def observation_shape(self) -> tuple[int, ...]:
+        """Of one observation: (11,) for a vector of 11 numbers, () for a single number."""
         return self._observations.shape[1:]
 
     @property
     def action_shape(self) -> tuple[int, ...]:
+        """Of one action: (3,) for a vector of three numbers, () for a discrete choice."""
         return self._actions.shape[1:]
 
     def transitions(self, index: NDArray[np.integer]) -> Transitions:

@@ -41,6 +41,10 @@ class Config:
                 low, high = entry.metadata["low"], entry.metadata["high"]
                 if isinstance(value, bool) or not isinstance(value, int | float) or not low <= value <= high:
                     raise ConfigError(f"{entry.name}: expected a number from {low:g} to {high:g}, found {value!r}")
+        if not isinstance(self.hidden_units, tuple | list):
+            raise ConfigError(
+                f"hidden_units: expected a list of widths, such as [256, 256], found {self.hidden_units!r}"
+            )
         object.__setattr__(self, "hidden_units", tuple(self.hidden_units))
         if not self.hidden_units or any(not isinstance(width, int) or width < 1 for width in self.hidden_units):
             raise ConfigError(f"hidden_units: expected widths of at least one layer, found {self.hidden_units!r}")

@@ -11,6 +11,7 @@
 
 import hashlib
 import json
+import shutil
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -30,22 +31,28 @@ Record = dict[str, Any]
 class TrainingFolder:
     """Reads and writes one such folder."""
 
-    def __init__(self, path: Path, plan: dict[str, Any], *, resume: bool) -> None:
+    def __init__(self, path: Path, plan: dict[str, Any], programs: Sequence[Sequence[int]], *, resume: bool) -> None:
+        """``programs`` are the runs (by number) of each; a training that goes on keeps those that it began with."""
         self.path = path
-        self.identity = hashlib.sha256(json.dumps(plan, sort_keys=True).encode()).hexdigest()
+        self.identity = _identity(plan)
+        self.programs = [list(runs) for runs in programs]
         there = path / "plan.json"
         if there.exists():
             if not resume:
                 raise DatasetError(
                     f"{path}: already holds a training; go on with resume=True (--resume), or choose another"
                 )
-            if self._read_json(there).get("identity") != self.identity:
+            found = self._read_json(there)
+            if found.get("identity") != self.identity:
                 raise DatasetError(
                     f"{path}: holds another training (other runs, data or settings); choose another folder"
                 )
+            self.programs = found["programs"]
+            for leftover in path.glob(".*"):  # of a process that was killed while it wrote
+                shutil.rmtree(leftover, ignore_errors=True)
         else:
             path.mkdir(parents=True, exist_ok=True)
-            self._write_json(there, {**plan, "identity": self.identity})
+            self._write_json(there, {**plan, "programs": self.programs, "identity": self.identity})
 
     def checkpoint(self, program: int) -> Path:
         return self.path / f"program-{program:03d}.safetensors"
@@ -57,20 +64,18 @@ class TrainingFolder:
 
     def finish_program(self, program: int, outcomes: Sequence[Record]) -> None:
         """Its policies are in the folder, so the checkpoint may go."""
-        self._write_json(self._outcomes(program), {"runs": list(outcomes)})
+        self._write_json(self._outcomes(program), {"identity": self.identity, "runs": list(outcomes)})
         self.checkpoint(program).unlink(missing_ok=True)
 
-    def finished_program(self, program: int, runs: Sequence[int]) -> list[Record] | None:
-        """What :meth:`finish_program` was told of these runs, if it was."""
+    def finished_program(self, program: int) -> list[Record] | None:
+        """What :meth:`finish_program` was told, if it was."""
         path = self._outcomes(program)
         if not path.exists():
             return None
-        outcomes: list[Record] = self._read_json(path)["runs"]
-        if len(outcomes) != len(runs):
-            raise DatasetError(
-                f"{path}: {len(outcomes)} runs were trained together, now it would be {len(runs)}; go on with the "
-                "max_agents of the beginning"
-            )
+        found = self._read_json(path)
+        outcomes: list[Record] = found.get("runs", [])
+        if found.get("identity") != self.identity or len(outcomes) != len(self.programs[program]):
+            raise DatasetError(f"{path}: damaged, or of another training; {self._begin_anew}")
         return outcomes
 
     def append_metrics(self, records: Sequence[Record]) -> None:
@@ -84,12 +89,13 @@ class TrainingFolder:
         if not path.exists():
             return []
         kept, mine = [], []
-        for line in path.read_text().splitlines():
+        for line in path.read_text(errors="replace").splitlines():
             try:
                 record = json.loads(line)
-            except ValueError:  # the last line of a killed process
+                is_later = record["run"] in runs and record["updates"] > up_to
+            except (ValueError, TypeError, KeyError):  # the last line of a killed process
                 continue
-            if record["run"] in runs and record["updates"] > up_to:
+            if is_later:
                 continue
             kept.append(line)
             if record["run"] in runs:
@@ -101,6 +107,10 @@ class TrainingFolder:
     def write_results(self, results: list[Record]) -> None:
         self._write_json(self.path / "results.json", {"format": FORMAT_VERSION, "runs": results})
 
+    @property
+    def _begin_anew(self) -> str:
+        return f"remove the folder {self.path} to train from the beginning"
+
     def _outcomes(self, program: int) -> Path:
         return self.path / f"program-{program:03d}.json"
 
@@ -110,7 +120,7 @@ class TrainingFolder:
         except ValueError:
             value = None
         if not isinstance(value, dict):
-            raise DatasetError(f"{path}: damaged; remove the folder {self.path} to train from the beginning")
+            raise DatasetError(f"{path}: damaged; {self._begin_anew}")
         return value
 
     def _write_json(self, path: Path, value: Any) -> None:
@@ -132,6 +142,12 @@ def describe_training(dataset: Dataset, runs: Sequence[Run], num_updates: int, p
         },
         "runs": [run.to_dict() for run in runs],
     }
+
+
+def _identity(plan: dict[str, Any]) -> str:
+    """A hash of what determines the outcome: what the data are, not where they lie."""
+    dataset = {key: value for key, value in plan["dataset"].items() if key != "source"}
+    return hashlib.sha256(json.dumps({**plan, "dataset": dataset}, sort_keys=True).encode()).hexdigest()
 
 
 def fingerprint(dataset: Dataset) -> str:

@@ -3,7 +3,7 @@
 import math
 import os
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import jax
@@ -39,6 +39,12 @@ class Plan:
 
     programs: tuple[ProgramPlan, ...]
     memory_limit: int
+
+    def repacked(self, programs: Sequence[Sequence[int]]) -> "Plan":
+        """The same runs in other programs, as they were begun in."""
+        like = {run: part for part in self.programs for run in part.runs}
+        parts = [replace(like[runs[0]], runs=tuple(runs)) for runs in programs]
+        return replace(self, programs=tuple(parts))
 
     def __str__(self) -> str:
         lines = [

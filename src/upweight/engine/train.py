@@ -90,7 +90,8 @@ def train(
 
     ``precision``: "float32", "bfloat16" (products and activations; parameters stay float32) or "float64". With an ``output``
     folder, metrics, checkpoints and policies are written there, and ``resume=True`` goes on after an interruption.
-    ``callbacks`` are called with the new metric records at each log interval. ``max_agents`` limits how many train together.
+    ``callbacks`` are called with the new metric records at each log interval. ``max_agents`` limits how many train together; a
+    training that goes on keeps the programs that it began with.
     At the ``deadline`` (a value of ``time.monotonic()``) the training is saved in its folder and :class:`TrainingPaused` raised.
     """
     if isinstance(num_updates, bool) or not isinstance(num_updates, int) or num_updates < 1:
@@ -104,12 +105,12 @@ def train(
         space = action_space(dataset)
         setup = make_setup(dataset, space, precision)
         plan = make_plan(dataset, runs, setup, max_agents=max_agents)
-        _log.info("%s", plan)
         folder = None
         if output is not None:
-            folder = TrainingFolder(
-                Path(output), describe_training(dataset, runs, num_updates, precision), resume=resume
-            )
+            about = describe_training(dataset, runs, num_updates, precision)
+            folder = TrainingFolder(Path(output), about, [part.runs for part in plan.programs], resume=resume)
+            plan = plan.repacked(folder.programs)
+        _log.info("%s", plan)
         job = _Job(dataset, runs, num_updates, setup, space, folder, callbacks)
         job.log_every = log_every_updates
         job.checkpoint_every = checkpoint_every_updates
@@ -140,7 +141,7 @@ class _Job:
 
     def run_program(self, number: int, part: ProgramPlan) -> dict[int, RunResult]:
         """Train the runs of one program to the end."""
-        if self.folder is not None and (outcomes := self.folder.finished_program(number, part.runs)) is not None:
+        if self.folder is not None and (outcomes := self.folder.finished_program(number)) is not None:
             return self._finished(part, self.folder, outcomes)
         runs = [self.runs[place] for place in part.runs]
         method, config = runs[0].method, runs[0].config

@@ -20,26 +20,30 @@ _STEPS_PER_EPISODE = 800
 
 @dataclass(frozen=True)
 class Estimate:
-    """Seconds."""
+    """How long it may take on this machine."""
 
-    training: float
-    evaluation: float
+    training: float  # seconds
+    evaluation: float  # seconds
+    device: str  # that trains: "2 CPU cores", "NVIDIA H200"
 
     def __str__(self) -> str:
-        return f"{_duration(self.training)} of training and {_duration(self.evaluation)} of evaluation, beside making datasets"
+        work = f"{_duration(self.training)} of training and {_duration(self.evaluation)} of evaluation"
+        return f"{work} on {self.device} (give or take a factor of two), beside making datasets"
 
 
 def estimate_time(populations: Sequence[Population], done: Mapping[str, float]) -> Estimate:
     """``done``, by population_id, is the share that is done of those that were begun."""
-    kind = "cpu" if jax.default_backend() == "cpu" else "gpu"
-    speed = _OPERATIONS_PER_SECOND[kind] * (usable_cores() if kind == "cpu" else 1)
+    kind, cores = ("cpu" if jax.default_backend() == "cpu" else "gpu"), usable_cores()
+    speed = _OPERATIONS_PER_SECOND[kind] * (cores if kind == "cpu" else 1)
     operations = 0.0
     for population in populations:
         left = 1.0 - done.get(population.population_id, 0.0)
         operations += left * sum(run.updates * operations_per_update(run) for run in population.runs)
     steps = _STEPS_PER_EPISODE * sum(run.episodes for population in populations for run in population.runs)
     return Estimate(
-        operations / speed + _COMPILE_SECONDS * len(populations), steps * _SECONDS_PER_STEP / usable_cores()
+        training=operations / speed + _COMPILE_SECONDS * len(populations),
+        evaluation=steps * _SECONDS_PER_STEP / cores,
+        device=f"{cores} CPU core{'' if cores == 1 else 's'}" if kind == "cpu" else jax.devices()[0].device_kind,
     )
 
 
@@ -52,6 +56,10 @@ def operations_per_update(run: RunSpec) -> float:
 
 
 def _duration(seconds: float) -> str:
+    """In seconds, minutes up to 90, hours up to 48, or days; a decimal only below 10."""
     if seconds < 90:
         return f"{max(1, round(seconds))} s"
-    return f"{seconds / 60:.0f} min" if seconds < 5400 else f"{seconds / 3600:.1f} h"
+    if seconds < 5400:
+        return f"{seconds / 60:.0f} min"
+    number, unit = (seconds / 3600, "h") if seconds < 48 * 3600 else (seconds / 86400, "days")
+    return f"{number:.1f} {unit}" if number < 9.95 else f"{number:,.0f} {unit}"

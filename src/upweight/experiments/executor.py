@@ -89,6 +89,10 @@ class LocalExecutor:
                 yield _outcome(claim.population, failure)
         except KeyboardInterrupt:  # who asks to stop is not kept waiting: the training is on disk
             raise
+        except TrainingPaused:
+            if beside is not None:
+                yield _outcome(beside, _attempt(background.wait))
+            raise
         except BaseException:
             if beside is not None and (lost := _attempt(background.wait)) is not None:
                 _log.warning("%s: %s", beside.title, lost)

@@ -47,7 +47,7 @@ class Experiment:
     runs: tuple[RunSpec, ...]
 
 
-def find_experiment(name: str) -> Path:
+def find_experiment(name: str | Path) -> Path:
     """The file of that path, or the shipped suite of that name ("paper/mixed")."""
     path = Path(name)
     if path.is_file():
@@ -64,20 +64,25 @@ def suite_names() -> list[str]:
 
 
 def read_experiment(
-    path: Path,
+    name: str | Path,
     *,
     scale: str | None = None,
     only: str | None = None,
     algorithms: list[str] | None = None,
     changes: Mapping[str, Any] | None = None,
 ) -> Experiment:
-    """The runs of a file; ``only`` (a wildcard over dataset names) and ``algorithms`` keep some of them.
+    """The runs of a file, or of a suite that comes with the package ("paper/mixed").
 
-    ``changes`` are other values for keys of the file, as a scale has them.
+    ``scale`` takes the values of ``[scale.NAME]``, ``only`` (a wildcard over dataset names) and ``algorithms`` keep some of the
+    runs, and ``changes`` are other values for keys of the file, as a scale has them.
     """
+    path = find_experiment(name)
     text = ExperimentText(path)
     content = dict(text.content)
-    name, description = content.pop("name", path.stem), content.pop("description", "")
+    title, description = content.pop("name", path.stem), content.pop("description", "")
+    for key, value in (("name", title), ("description", description)):
+        if not isinstance(value, str):
+            text.fail(key, f"expected text in quotes, found {value!r}")
     tables, scales = _grids(text, content.pop("grid", [{}])), _scales(text, content.pop("scale", {}))
     top = _values(text, content, TOP)
     if scale is not None and scale not in scales:
@@ -95,7 +100,7 @@ def read_experiment(
     runs = {run.run_id: run for grid in grids for run in grid.runs()}
     if not runs:
         raise ExperimentError(f"{path}: no runs are left with both --only {only} and --algorithm")
-    return Experiment(str(name), str(description), tuple(runs.values()))
+    return Experiment(title, description, tuple(runs.values()))
 
 
 def _grids(text: ExperimentText, tables: Any) -> list[dict[str, Value]]:
@@ -118,7 +123,7 @@ def _scales(text: ExperimentText, tables: Any) -> dict[str, dict[str, Value]]:
 
 def _values(text: ExperimentText, table: Mapping[str, Any], place: Place) -> dict[str, Value]:
     for key, value in table.items():
-        if (mistake := find_mistake(key, value)) is not None:
+        if (mistake := find_mistake(key, value, at_the_top=place == TOP)) is not None:
             text.fail(key, mistake, place)
     return {key: Value(value, place) for key, value in table.items()}
 

@@ -23,6 +23,7 @@ _RANGES = {  # lowest and highest
     "dataset_steps": (1, 2**31 - 1),
     "dataset_seed": (0, 2**32 - 1),
 }
+TOP_ONLY = ("name", "description", "grid", "scale")
 _MOST_SEEDS = 100_000
 DEFAULTS: dict[str, Any] = {
     "seeds": 1,
@@ -33,11 +34,14 @@ DEFAULTS: dict[str, Any] = {
 }
 
 
-def find_mistake(key: str, value: Any) -> str | None:
+def find_mistake(key: str, value: Any, *, at_the_top: bool = False) -> str | None:
     """What is wrong with a value, looked at alone."""
     if key not in _TYPES:
-        near = difflib.get_close_matches(key, _TYPES, n=1)
-        return f"unknown key; known: {', '.join(_TYPES)}" + (f"; did you mean {near[0]!r}?" if near else "")
+        if key in TOP_ONLY:
+            return "belongs at the top of the file"
+        known = [*(TOP_ONLY if at_the_top else ()), *_TYPES]
+        near = difflib.get_close_matches(key, known, n=1)
+        return f"unknown key; known: {', '.join(known)}" + (f"; did you mean {near[0]!r}?" if near else "")
     if not _is_a(value, _TYPES[key]):
         return f"expected {' or '.join(kind.__name__ for kind in _TYPES[key])}, found {value!r}"
     if key in _RANGES and value < _RANGES[key][0]:

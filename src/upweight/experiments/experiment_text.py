@@ -39,11 +39,12 @@ class ExperimentText:
         """Raise an error that names the line of a key, or of what it stands in; or the option that gave it."""
         if place == OPTION:
             raise ExperimentError(f"--set {key}: {message}")
-        lines = {keys: line for line, keys in reversed(self._statements)}
         wanted = (*place, key)
-        around = (wanted[:length] for length in range(len(wanted), 0, -1))
-        where = next((f"line {lines[keys]}: " for keys in around if keys in lines), "")
-        raise ExperimentError(f"{self.path}: {where}{key}: {message}")
+        for length in range(len(wanted), 0, -1):  # the key, the first thing in it, or what it stands in
+            found = [line for line, keys in self._statements if keys[:length] == wanted[:length]]
+            if found:
+                raise ExperimentError(f"{self.path}: line {found[0]}: {key}: {message}")
+        raise ExperimentError(f"{self.path}: {key}: {message}")
 
     def _twice(self, error: tomllib.TOMLDecodeError) -> str | None:
         """A better message for a key that is given twice: the parser does not say which."""

@@ -41,7 +41,13 @@ class StoreReader(ABC):
         """What each dataset is like."""
 
     def table(self) -> dict[str, list[Any]]:
-        """One row per run, as columns: ``pandas.DataFrame(store.table())`` or ``pyarrow.table(store.table())``."""
+        """One row per run, as columns: ``pandas.DataFrame(store.table())`` or ``pyarrow.table(store.table())``.
+
+        Columns: ``run_id``; ``dataset``, ``dataset_steps``, ``dataset_seed``, ``dataset_content`` (of a file) and ``env_id``;
+        ``algorithm`` and ``algorithm_settings`` (JSON); ``weighting`` and ``weighting_settings`` (JSON); ``seed``, ``updates``,
+        ``precision`` and ``episodes`` (of the evaluation); ``status`` ("finished" or "diverged"), ``score`` (None where the
+        environment has no reference scores) and ``mean_return``.
+        """
         return as_table(self.runs())
 
 
@@ -108,6 +114,7 @@ class Store(StoreReader):
         write_json(self._run_path(run_id), {"run_id": run_id, **record})
 
     def policy_path(self, run_id: str) -> Path:
+        """Where the policy of a finished run is, for :func:`upweight.load_policy`."""
         return self.path / "policies" / f"{run_id}.safetensors"
 
     def runs(self) -> Iterator[Record]:

@@ -15,6 +15,7 @@ removed at any time when nobody works in it.
 import json
 import logging
 import shutil
+import time
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
@@ -29,6 +30,7 @@ from upweight.experiments.store import Store, write_json
 
 _POPULATION, _LOCK, _TIME = "population.json", "lock", "time.json"
 _OURS = {_POPULATION, _LOCK, _TIME}
+_ABANDONED_SECONDS = 24 * 3600  # nobody takes so long to write a file
 _log = logging.getLogger("upweight")
 
 
@@ -95,7 +97,7 @@ class Work:
     def end(self, claim: Claim) -> None:
         """All its runs are in the store."""
         with self._alone():
-            shutil.rmtree(claim.folder, ignore_errors=True)
+            self._remove(claim.folder)
 
     def _take(self, population: Population, holding: ExitStack) -> Claim | None:
         self._clear_leftovers()
@@ -110,9 +112,6 @@ class Work:
             return None
         if not holding.enter_context(locked(folder / _LOCK, wait=False)):
             return None
-        if all(run.run_id in self._store for run in population.runs):  # its process died just before it cleared up
-            shutil.rmtree(folder, ignore_errors=True)
-            return None
         return Claim(population, folder)
 
     def _begin(self, population: Population, folder: Path) -> bool:
@@ -122,7 +121,7 @@ class Work:
                 if not mine:
                     return False
                 _log.warning("%s: damaged; the training begins anew", folder)
-                shutil.rmtree(folder)
+                self._remove(folder)
         workshop = folder.with_name(f".{folder.name}")
         workshop.mkdir()
         write_json(workshop / _POPULATION, {"runs": [run.to_dict() for run in population.runs]})
@@ -130,9 +129,26 @@ class Work:
         return True
 
     def _clear_leftovers(self) -> None:
-        """Folders are begun under the lock that we hold: hidden ones belong to somebody who died."""
-        for folder in self._path.glob(".*"):
+        """What somebody left who died: folders half made or half removed, and those whose runs are all in the store."""
+        for folder in self._path.glob(".*"):  # made and removed under the lock that we hold
             shutil.rmtree(folder, ignore_errors=True)
+        for folder in self._path.glob("[!.]*"):
+            population = _read_population(folder)
+            if population is not None and all(run.run_id in self._store for run in population.runs):
+                with locked(folder / _LOCK, wait=False) as mine:
+                    if mine:
+                        self._remove(folder)
+        for place in ("", "runs", "policies", "datasets"):
+            for folder in (self._store.path / place).glob(".*.*"):  # written beside the file, see data/atomic.py
+                if folder.is_dir() and time.time() - folder.stat().st_mtime > _ABANDONED_SECONDS:
+                    shutil.rmtree(folder, ignore_errors=True)
+
+    def _remove(self, folder: Path) -> None:
+        """All at once, as far as others can see."""
+        hidden = folder.with_name(f".{folder.name}")
+        shutil.rmtree(hidden, ignore_errors=True)
+        folder.rename(hidden)
+        shutil.rmtree(hidden, ignore_errors=True)
 
     @contextmanager
     def _alone(self) -> Iterator[None]:

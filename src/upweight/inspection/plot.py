@@ -19,7 +19,7 @@ _BINS = 60
 
 def plot_weights(dataset: Dataset, weights: dict[str, NDArray[np.float64]], path: Path) -> None:
     """Write a picture to ``path``: how episodes are spread over returns, and where each weighting draws its steps."""
-    require("matplotlib", extra="plot", purpose="plots")
+    require("matplotlib", extra="plot", purpose="drawing a plot")
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
 

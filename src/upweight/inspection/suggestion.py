@@ -19,6 +19,7 @@ from upweight.data.reference_scores import ReferenceScores, normalize_returns, r
 from upweight.data.statistics import effective_episodes, hoeffding_radius, positive_sided_variance, weighted_return
 from upweight.errors import UpweightWarning
 from upweight.inspection.effect import describe_weighting
+from upweight.inspection.text import number
 from upweight.weightings.advantage_weighting import AdvantageWeighting
 from upweight.weightings.return_weighting import ReturnWeighting
 from upweight.weightings.uniform import Uniform
@@ -78,8 +79,8 @@ def suggest(dataset: Dataset, *, env: str | None = None) -> Suggestion:
         )
     if effective_episodes(weights) < _FEW_EPISODES:
         reasons.append(
-            f"Careful: only about {effective_episodes(weights):.0f} episodes carry the weight; results will depend on "
-            "which ones they are. More good episodes would help more than any setting."
+            f"Careful: only about {_episodes(weights)} in effect; results will depend on "
+            "which they are. More good episodes would help more than any setting."
         )
     reasons.append(
         "Where the outcome depends much on luck, high returns are partly luck and the gain above is too rosy."
@@ -138,17 +139,22 @@ def _judge_gain(
 
 
 def _temperature_reason(temperature: float, weights: NDArray[np.float64], returns: NDArray[np.float64]) -> str:
-    left = effective_episodes(weights)
     radius = hoeffding_radius(weights, return_range=float(np.ptp(returns)))
     text = (
-        f"At temperature {temperature:g} the batch draws on about {left:.0f} episodes' worth of data; "
-        f"the weighted return is known to within {radius:.3g} (95%)."
+        f"At temperature {temperature:g} the batch draws on the worth of about {_episodes(weights)}; "
+        f"the weighted return is known to within {number(radius)} (95%)."
     )
     if temperature > PAPER_TEMPERATURE:
         return text + " A lower temperature would lean on too few episodes."
     if temperature < PAPER_TEMPERATURE:
         return text + " A higher one would let the many poor episodes back in."
     return text + " It is the paper's value (0.2 for CQL)."
+
+
+def _episodes(weights: NDArray[np.float64]) -> str:
+    """1 episode, 2 episodes."""
+    left = round(effective_episodes(weights))
+    return f"{left:,} episode{'' if left == 1 else 's'}"
 
 
 def _explained_share(dataset: Dataset, usable: NDArray[np.bool_]) -> float | None:

@@ -14,12 +14,12 @@ from upweight.io.format import reading, require
 
 
 def parquet_module() -> Any:
-    return require("pyarrow.parquet", extra="parquet", purpose="Parquet files")
+    return require("pyarrow.parquet", extra="parquet", purpose="working with Parquet files")
 
 
 def to_numpy(values: Any, *, key: str, path: Path) -> NDArray[Any]:
     """A numeric Arrow array as NumPy [M], a list array as [M, K]; nulls and ragged lists are refused."""
-    pa = require("pyarrow", extra="parquet", purpose="Parquet files")
+    pa = require("pyarrow", extra="parquet", purpose="working with Parquet files")
     if isinstance(values, pa.ChunkedArray):
         values = values.combine_chunks()
         if isinstance(values, pa.ChunkedArray):  # no chunk at all
@@ -59,7 +59,7 @@ def read_column(paths: Sequence[Path], name: str) -> NDArray[Any]:
 
 def _row_layout(path: Path, name: str) -> tuple[tuple[int, ...], np.dtype]:
     """Shape and dtype of one row: from the schema where it says, else from the first row."""
-    pa = require("pyarrow", extra="parquet", purpose="Parquet files")
+    pa = require("pyarrow", extra="parquet", purpose="working with Parquet files")
     with reading(path, f"key {name!r}"):
         file = parquet_module().ParquetFile(path)
         kind = file.schema_arrow.field(name).type

@@ -80,7 +80,7 @@ def write(dataset: Dataset, path: Path) -> list[str]:
 
 
 def _own_group(file: Any, path: Path) -> dict[str, Any]:
-    h5py = require("h5py", extra="hdf5", purpose="HDF5 files")
+    h5py = require("h5py", extra="hdf5", purpose="working with HDF5 files")
     if _OWN not in file or not isinstance(file[_OWN], h5py.Group):
         return {}
     group = file[_OWN]

@@ -26,7 +26,7 @@ def is_hdf5(path: Path) -> bool:
 @contextmanager
 def open_hdf5(path: Path, mode: str = "r") -> Iterator[Any]:
     """An open ``h5py.File``; errors inside the block come out as :class:`DatasetError`."""
-    h5py = require("h5py", extra="hdf5", purpose="HDF5 files")
+    h5py = require("h5py", extra="hdf5", purpose="working with HDF5 files")
     with reading(path, "the HDF5 data"), h5py.File(path, mode) as file:
         yield file
 
@@ -44,7 +44,7 @@ def root_keys(path: Path) -> set[str]:
 
 def dataset_at(file: Any, key: str, path: Path) -> Any:
     """The HDF5 dataset ``key``, checked to be plain numbers stored in this very file."""
-    h5py = require("h5py", extra="hdf5", purpose="HDF5 files")
+    h5py = require("h5py", extra="hdf5", purpose="working with HDF5 files")
     if key not in file:
         raise DatasetError(f"{path}: missing key {key!r}; the file has {', '.join(sorted(file)) or 'none'}")
     link = file.get(key, getlink=True)

@@ -31,9 +31,9 @@ def read(path: Path, *, observation_key: str | None = None) -> Dataset:
     folder = _data_folder(path)
     metadata = _metadata(folder)
     if not (folder / _HDF5_FILE).is_file():
-        require("pyarrow", extra="minari", purpose="Minari datasets in Arrow storage")
+        require("pyarrow", extra="minari", purpose="reading Minari datasets in Arrow storage")
         return _read_arrow(folder, metadata, observation_key)
-    require("h5py", extra="minari", purpose="Minari datasets in HDF5 storage")
+    require("h5py", extra="minari", purpose="reading Minari datasets in HDF5 storage")
     return _read_hdf5(folder, metadata, observation_key)
 
 
@@ -191,7 +191,7 @@ def _last_flag(group: Any, key: str, path: Path) -> bool:
 
 def _leaves(file: Any, key: str, wanted: str | None, path: Path) -> list[str]:
     """Where the arrays of a field lie under its key: just there, or under the entries of a dictionary."""
-    h5py = require("h5py", extra="minari", purpose="Minari datasets in HDF5 storage")
+    h5py = require("h5py", extra="minari", purpose="reading Minari datasets in HDF5 storage")
     if key not in file:
         raise DatasetError(f"{path}: missing key {key!r}")
     if isinstance(file[key], h5py.Dataset):

@@ -44,7 +44,7 @@ class ArrowEpisodes:
 
     def table(self, episode: Path, columns: list[str]) -> Any:
         """Some columns of one episode."""
-        dataset = require("pyarrow.dataset", extra="minari", purpose="Minari datasets in Arrow storage")
+        dataset = require("pyarrow.dataset", extra="minari", purpose="reading Minari datasets in Arrow storage")
         with reading(episode, "the episode's table"):
             source = dataset.dataset(str(episode), format=self.storage, ignore_prefixes=["_", ".", "metadata.json"])
             return source.to_table(columns=columns)
@@ -96,7 +96,7 @@ class ArrowEpisodesColumn(Column):
 
 def _decode(values: Any, space: dict[str, Any] | None, key: str | None, path: Path) -> NDArray[Any]:
     """An Arrow array as NumPy: vectors folded by their space, images decoded, dictionaries laid side by side."""
-    pa = require("pyarrow", extra="minari", purpose="Minari datasets in Arrow storage")
+    pa = require("pyarrow", extra="minari", purpose="reading Minari datasets in Arrow storage")
     if pa.types.is_struct(values.type):
         inner = (space or {}).get("subspaces", {})
         names = [field.name for field in values.type] if key is None else [key]

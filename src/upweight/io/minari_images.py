@@ -24,7 +24,7 @@ def is_encoded_image(file: Any, key: str, space: dict[str, Any] | None) -> bool:
 
 def decode(data: Any, *, shape: tuple[int, ...] | None, path: Path) -> NDArray[np.uint8]:
     """One JPEG as an array; must have ``shape`` if that is given."""
-    image_module = require("PIL.Image", extra="minari", purpose="Minari datasets with images")
+    image_module = require("PIL.Image", extra="minari", purpose="reading Minari datasets with images")
     with reading(path, "an encoded image"):
         image = np.asarray(image_module.open(io.BytesIO(bytes(data))), np.uint8)
     if shape is not None and image.shape != shape:

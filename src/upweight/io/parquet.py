@@ -99,7 +99,7 @@ def read(
 
 def write(dataset: Dataset, path: Path) -> list[str]:
     """Nothing is lost. A path ending in .parquet becomes one file, any other a folder of shards of whole episodes."""
-    pa = require("pyarrow", extra="parquet", purpose="Parquet files")
+    pa = require("pyarrow", extra="parquet", purpose="working with Parquet files")
     pq = parquet_module()
     episodes = dataset.episodes
     of_step = np.repeat(np.arange(len(episodes)), episodes.lengths)

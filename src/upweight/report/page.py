@@ -1,11 +1,12 @@
 """A report: one self-contained page of HTML, and its tables and figures as files beside it."""
 
 import html
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 
 from upweight.data.atomic import atomic_target
+from upweight.data.reference_scores import D4RL_REFERENCE_SCORES
 from upweight.errors import DatasetError
 from upweight.experiments.store import open_store
 from upweight.report.bootstrap import FEW_RUNS
@@ -20,6 +21,8 @@ from upweight.report.page_style import CSS
 from upweight.report.results import ReportRun, Results
 from upweight.report.table_formats import scores_html
 from upweight.report.tables import ScoreTable, score_text
+
+_USUAL_STORE = "results"  # says nothing
 
 
 def write_report(
@@ -59,7 +62,7 @@ def write_report(
 def render_page(report: Report, created: datetime) -> str:
     """The page; everything it needs is in it."""
     results = report.results
-    title = f"Results: {', '.join(Path(source).name for source in results.sources)}"
+    title = f"Results: {_subject(results)}"
     note = f'<p class="note">{_text(AGGREGATE_NOTE)}</p>'
     body = [
         f"<header><h1>{_text(title)}</h1>",
@@ -84,6 +87,15 @@ def render_page(report: Report, created: datetime) -> str:
     return f'<!DOCTYPE html>\n<html lang="en">\n<head>{head}</head>\n<body>\n{inside}\n</body>\n</html>\n'
 
 
+def _subject(results: Results) -> str:
+    """What the results are called: by their stores, or by what is in them where all stores have the usual name."""
+    names = [name for source in results.sources if (name := Path(source).name.removesuffix(".jsonl")) != _USUAL_STORE]
+    if names:
+        return ", ".join(names)
+    datasets = list(dict.fromkeys(run.dataset.base for run in results.shown))
+    return f"{', '.join(results.methods)} on {datasets[0] if len(datasets) == 1 else f'{len(datasets)} datasets'}"
+
+
 def _facts(results: Results, intervals: Intervals, created: datetime) -> str:
     seeds = sorted({run.seed for run in results.shown})
     updates = sorted(set(results.updates.values()))
@@ -96,7 +108,7 @@ def _facts(results: Results, intervals: Intervals, created: datetime) -> str:
         "diverged": f"{diverged:,}" + (f", counted as {_diverged_score(results)}; listed below" if diverged else ""),
         "updates": f"{updates[0]:,}" if len(updates) == 1 else by_method,
         "seeds": f"{len(seeds)} ({', '.join(map(str, seeds))})",
-        "score": f"{_scale(results)}; mean over evaluation episodes of the final policy",
+        "score": f"{_scale(results)}; mean over {_numbers(run.episodes for run in results.shown)} of the final policy",
         "intervals": f"95%, {intervals.resamples:,} bootstrap resamples, seed {intervals.seed}",
         "made with": "; ".join(f"{name} {' and '.join(found)}" for name, found in results.versions.items())
         or "unknown",
@@ -127,12 +139,25 @@ def _warnings(results: Results) -> list[str]:
     return [f'<p class="warning" role="note">{_text(text)}</p>' for text in found]
 
 
+def _numbers(episodes: Iterable[int]) -> str:
+    """20 episodes, 10 or 20 episodes, 1 episode."""
+    found = sorted(set(episodes))
+    return f"{' or '.join(map(str, found))} episode{'' if found == [1] else 's'}"
+
+
 def _scale(results: Results) -> str:
     found = {run.normalized for run in results.shown}
-    normalized, returns = "0 is a random policy, 1 an expert", "the return itself"
+    normalized, returns = f"0 is a random policy, 1 {_expert(results)}", "the return itself"
     if found == {True, False}:
         return f"{normalized}; {returns} where an environment has no reference scores"
     return normalized if found == {True} else returns
+
+
+def _expert(results: Results) -> str:
+    """Whose return counts as 1."""
+    if all(run.dataset.task in D4RL_REFERENCE_SCORES for run in results.shown if run.normalized):
+        return "D4RL's expert"
+    return "the expert of the reference scores (D4RL's; for classic control our own)"
 
 
 def _diverged_score(results: Results) -> str:

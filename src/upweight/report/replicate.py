@@ -21,6 +21,7 @@ BETTER, NO_LOSS, NOT_SHOWN, NO_DATA = "better", "no loss", "not shown", "no data
 TOLERANCE = 0.02  # of normalised return, that still counts as no loss
 SIGMAS = (1, 5, 10, 50)
 WEIGHTED = ("RW", "AW")
+_COLUMNS = ("algorithm", "sampler", "verdict", "P(better)", "IQM difference", "datasets", "seeds")
 
 
 @dataclass(frozen=True)
@@ -38,6 +39,19 @@ class Check:
     def seeds(self) -> int:
         """Of the dataset that has fewest."""
         return 0 if self.gain is None else self.gain.runs
+
+    @property
+    def has_few_seeds(self) -> bool:
+        """Whether its intervals are too narrow to be relied on."""
+        return 0 < self.seeds < FEW_RUNS
+
+    def cells(self) -> list[str]:
+        """As a row of a table."""
+        if self.improvement is None or self.gain is None:
+            return [self.method, self.what, self.verdict, "", "", "", ""]
+        verdict = f"{self.verdict} (few seeds)" if self.has_few_seeds else self.verdict
+        numbers = [_shown(self.improvement), _shown(self.gain, "+.3f"), str(self.datasets), str(self.seeds)]
+        return [self.method, self.what, verdict, *numbers]
 
 
 @dataclass(frozen=True)
@@ -58,6 +72,17 @@ class Claim:
         """Checks that there are runs for."""
         return sum(check.verdict != NO_DATA for check in self.checks)
 
+    def __str__(self) -> str:
+        """The claim, how many checks support it, and a table of them."""
+        head = f"Claim: {self.text}"
+        if not self.decided:
+            return f"{head}\n  {NO_DATA}"
+        missing = len(self.checks) - self.decided
+        support = f"supported by {self.supported} of {len(self.checks)} checks" + (
+            f" ({missing} without data)" if missing else ""
+        )
+        return "\n  ".join([head, support, *_aligned([_COLUMNS, *(check.cells() for check in self.checks)])])
+
 
 @dataclass(frozen=True)
 class Replication:
@@ -76,11 +101,12 @@ class Replication:
         return {"sources": list(self.sources), "updates": dict(self.updates), "claims": claims}
 
     def __str__(self) -> str:
-        parts = [_claim_text(claim) for claim in self.claims]
-        seeds = [check.seeds for claim in self.claims for check in claim.checks if check.seeds]
-        if seeds and min(seeds) < FEW_RUNS:
+        parts = [str(claim) for claim in self.claims]
+        few = [check for claim in self.claims for check in claim.checks if check.has_few_seeds]
+        if few:
             parts.append(
-                f"Note: some checks rest on {min(seeds)} seed(s); intervals are then too narrow. Train at least {FEW_RUNS}."
+                f"Note: verdicts with (few seeds) rest on fewer than {FEW_RUNS} seeds. Their intervals are too narrow, so they "
+                f"are no evidence yet: train at least {FEW_RUNS} seeds before drawing conclusions."
             )
         return "\n\n".join(parts)
 
@@ -189,22 +215,12 @@ def _of_same_task(
     return found
 
 
-def _claim_text(claim: Claim) -> str:
-    head = f"Claim: {claim.text}"
-    if not claim.decided:
-        return f"{head}\n  {NO_DATA}"
-    lines = [["algorithm", "sampler", "verdict", "P(better)", "IQM difference", "datasets", "seeds"]]
-    for check in claim.checks:
-        if check.improvement is None or check.gain is None:
-            numbers = ["", "", "", ""]
-        else:
-            numbers = [_shown(check.improvement), _shown(check.gain, "+.3f"), str(check.datasets), str(check.seeds)]
-        lines.append([check.method, check.what, check.verdict, *numbers])
+def _aligned(lines: Sequence[Sequence[str]]) -> list[str]:
+    """Rows of equal columns, with a rule below the first."""
     widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
     rows = ["  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip() for row in lines]
     rows.insert(1, "-" * (sum(widths) + 2 * (len(widths) - 1)))
-    table = "\n".join(f"  {row}" for row in rows)
-    return f"{head}\n  supported by {claim.supported} of {claim.decided} checks\n{table}"
+    return rows
 
 
 def _shown(estimate: Estimate, digits: str = ".2f") -> str:

@@ -34,8 +34,9 @@ _DEMANDS = 61  # points of a profile
 
 
 def draw_sigma(results: Results, intervals: Intervals, method: str) -> Drawing:
-    """Return against sigma, a panel for each good policy."""
-    mixes = results.datasets_of(method, family="mixed")
+    """Return against sigma, a panel for each good policy: of the mixes of the first family that has some."""
+    families = (results.datasets_of(method, family=family) for family in FAMILIES)
+    mixes = next(filter(None, ([each for each in family if each.sigma is not None] for family in families)), [])
     if not mixes:
         raise NothingToDraw("there are no runs on mixed datasets (such as hopper-expert-random-5)")
     samplers = results.usual_samplers(method, mixes)
@@ -174,7 +175,7 @@ def _draw_whole_sets(
     handles = {}
     for policy in dict.fromkeys((good, "expert")):
         names = {f"{task}-{policy}" for task in tasks}
-        sets = [each for each in results.datasets_of(method, family="regular") if each.base in names]
+        sets = [each for each in results.datasets_of(method) if each.base in names]
         scores = results.scores(method, UNIFORM, results.comparable(method, [UNIFORM], sets))
         if scores:
             handles[f"all {policy} data"] = draw_whole_set(axis, intervals.level(scores).point, policy)

@@ -17,6 +17,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from upweight.errors import RolloutError, UpweightError
 from upweight.policies.policy import Policy
 from upweight.rollout.environments import find_spec
 from upweight.rollout.episode import Episode, Trajectory, episode_streams
@@ -53,14 +54,19 @@ def play(block: Block) -> list[Episode]:
         import gymnasium
 
         gymnasium.registry[block.registration.id] = block.registration
-    return run_block(
-        block.env_id,
-        block.policy,
-        block.episode_seeds,
-        stochastic=block.stochastic,
-        lanes=block.lanes,
-        record=block.record,
-    )
+    try:
+        return run_block(
+            block.env_id,
+            block.policy,
+            block.episode_seeds,
+            stochastic=block.stochastic,
+            lanes=block.lanes,
+            record=block.record,
+        )
+    except UpweightError:
+        raise
+    except Exception as error:  # an environment is somebody else's code, and may raise anything
+        raise RolloutError(f"{block.env_id}: failed while it was played: {type(error).__name__}: {error}") from error
 
 
 def run_block(

@@ -32,6 +32,7 @@ class Evaluation:
 
     @property
     def mean_return(self) -> float:
+        """Over episodes; raw and undiscounted."""
         return float(self.returns.mean())
 
     @property
@@ -150,9 +151,15 @@ def _check_number(name: str, value: Any, least: int) -> None:
 
 
 def _summarise(env_id: str, episodes: Sequence[Episode]) -> Evaluation:
+    returns = np.array([episode.total_reward for episode in episodes], np.float64)
+    if not np.isfinite(returns).all():
+        place = int(np.flatnonzero(~np.isfinite(returns))[0])
+        raise RolloutError(
+            f"{env_id}: expected rewards that are numbers, found a return of {returns[place]} in episode {place}"
+        )
     return Evaluation(
         env_id,
-        np.array([episode.total_reward for episode in episodes], np.float64),
+        returns,
         np.array([episode.length for episode in episodes], np.int64),
         np.array([episode.terminated for episode in episodes], np.bool_),
     )
