@@ -1,5 +1,7 @@
 """``python -m upweight``."""
 
-from upweight.cli.main import start
+import sys
 
-start()
+from upweight.cli.main import main
+
+sys.exit(main())

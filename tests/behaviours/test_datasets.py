@@ -11,8 +11,9 @@ import numpy as np
 import pytest
 
 import upweight as uw
-from upweight.behaviours.datasets import content_hash, is_recipe
+from upweight.behaviours.datasets import is_recipe
 from upweight.cli.main import main
+from upweight.data.fingerprint import content_hash
 from upweight.errors import DatasetError, MissingExtraError
 from upweight.rollout.episode import episode_streams
 

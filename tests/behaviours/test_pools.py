@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 import upweight as uw
-from upweight.behaviours.datasets import content_hash
 from upweight.behaviours.pools import make_pool
+from upweight.data.fingerprint import content_hash
 from upweight.errors import DatasetError
 
 

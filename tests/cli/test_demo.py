@@ -17,17 +17,21 @@ SMALL = {
 }
 
 
-@pytest.mark.slow
-def test_the_demo_does_everything(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def make_small(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     text = (experiment_file.SUITES / "demo.toml").read_text()
     for long, short in SMALL.items():
         assert long in text
         text = text.replace(long, short)
-    (tmp_path / "suites").mkdir()
-    (tmp_path / "suites" / "demo.toml").write_text(text)
-    monkeypatch.setattr(experiment_file, "SUITES", tmp_path / "suites")
+    (folder / "suites").mkdir()
+    (folder / "suites" / "demo.toml").write_text(text)
+    monkeypatch.setattr(experiment_file, "SUITES", folder / "suites")
+
+
+@pytest.mark.slow
+def test_the_demo_does_everything(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    make_small(tmp_path, monkeypatch)
     assert main(["demo", "-o", str(tmp_path / "demo"), "--seed", "3"]) == 0
     printed = capsys.readouterr().out
     for word in ("Dataset ", "Suggestion:", "25 runs, 0 finished, 25 to do", "95% interval"):
@@ -48,9 +52,23 @@ def test_a_negative_seed_is_an_error(tmp_path: Path, capsys: pytest.CaptureFixtu
     assert not (tmp_path / "demo").exists()
 
 
-def test_a_run_without_a_score_counts_as_a_random_policy() -> None:
-    records = [
-        {"spec": {"algorithm": "bc", "weighting": {"name": "uniform"}}, "score": score} for score in (0.1, None, 0.2)
-    ]
+def test_a_diverged_run_counts_as_in_a_report() -> None:
+    """As a random policy, whatever its last healthy policy scored."""
+    spec = {"algorithm": "bc", "weighting": {"name": "uniform"}, "data": {"env_id": "Hopper-v5"}}
+    ended = ((0.1, "finished"), (0.9, "diverged"), (0.2, "finished"))
+    records = [{"spec": spec, "score": score, "status": status} for score, status in ended]
     with pytest.warns(UpweightWarning, match="3 runs"):
         assert "Uniform  0.100" in score_table(records)
+
+
+@pytest.mark.slow
+def test_a_demo_that_fails_says_why(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def broken(*_: object, **__: object) -> None:
+        raise uw.RolloutError("the simulator broke")
+
+    make_small(tmp_path, monkeypatch)
+    monkeypatch.setattr("upweight.experiments.executor.evaluate_and_store", broken)
+    assert main(["demo", "-o", str(tmp_path / "demo")]) == 2
+    assert capsys.readouterr().err.rstrip().endswith("bc on hopper: the simulator broke")

@@ -19,7 +19,6 @@ from support.training import SMALL, build, dataset_for, parameters, small_config
 from upweight.data.progress import listening
 from upweight.engine import plan as plan_module
 from upweight.engine.config import ConfigError
-from upweight.engine.folder import fingerprint
 from upweight.engine.prepare import action_space
 from upweight.engine.train import choose_block, choose_chunk
 
@@ -295,26 +294,6 @@ def test_data_may_move(tmp_path: Path) -> None:
     moved = replace(ds, source="elsewhere")
     uw.train(ds, runs, num_updates=10, output=out)
     assert uw.train(moved, runs, num_updates=10, output=out, resume=True)[0].updates == 10
-
-
-def test_any_change_of_the_data_is_another_training() -> None:
-    arrays = {
-        "observations": np.arange(80, dtype=np.float32).reshape(40, 2),
-        "actions": np.zeros((40, 1), np.float32),
-        "rewards": np.ones(40, np.float32),
-        "terminated": np.arange(40) % 10 == 9,
-        "next_observations": np.arange(2, 82, dtype=np.float32).reshape(40, 2),
-    }
-    same = {fingerprint(uw.Dataset.from_arrays(**arrays)) for _ in range(2)}
-    assert len(same) == 1
-    for name, array in arrays.items():
-        for row in (0, 13, 38):
-            changed = array.copy()
-            changed[row] = ~changed[row] if changed.dtype == bool else changed[row] + 0.5
-            assert fingerprint(uw.Dataset.from_arrays(**{**arrays, name: changed})) not in same, (name, row)
-    labelled = uw.Dataset.from_arrays(**arrays, labels=["a", "a", "b", "b"])
-    assert fingerprint(labelled) not in same
-    assert fingerprint(labelled) != fingerprint(labelled.with_labels(["a", "a", "b", "a"]))
 
 
 class TestBadInput:

@@ -1,7 +1,6 @@
 """``make_dataset`` and ``load``: datasets by name, or from files."""
 
 import difflib
-import hashlib
 import os
 import re
 from importlib.metadata import version
@@ -9,13 +8,13 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from upweight.behaviours.recipes import Part, find_recipe, recipe_names
 from upweight.behaviours.streams import Chunk, Stream
 from upweight.behaviours.tasks import Task
 from upweight.data.combine import concat
 from upweight.data.dataset import Dataset
+from upweight.data.fingerprint import content_hash
 from upweight.errors import DatasetError
 from upweight.io.registry import load as load_file
 
@@ -97,22 +96,6 @@ def play_part(task: Task, part: Part, steps: int, *, seed: int, workers: int | N
     """The first episodes of a part's stream that reach ``steps``, with its label."""
     chunk = Stream(task, part.rung, seed).collect(steps, workers=workers)
     return _as_dataset(chunk, part.label, f"{task.name}-{part.label}")
-
-
-def content_hash(dataset: Dataset) -> str:
-    """SHA-256 of all numbers."""
-    digest = hashlib.sha256()
-    arrays: list[NDArray[Any]] = [
-        dataset.observations,
-        dataset.actions,
-        dataset.rewards,
-        dataset.next_observations,
-        dataset.terminated,
-        dataset.truncated,
-    ]
-    for array in arrays:
-        digest.update(np.ascontiguousarray(array).data)
-    return digest.hexdigest()
 
 
 def _as_dataset(chunk: Chunk, label: str, source: str) -> Dataset:

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from upweight.cli.terminal import command_name, print_report
-from upweight.errors import DatasetError, MissingExtraError
+from upweight.errors import DatasetError, MissingExtraError, UpweightError
 from upweight.inspection.plot import plot_weights
 from upweight.inspection.report import inspect
 from upweight.inspection.text import table
@@ -57,7 +57,9 @@ def run(arguments: argparse.Namespace) -> None:
     plot_weights(mixed, {"rw temperature=0.1": ReturnWeighting(0.1)(mixed)}, output / "weights.png")
 
     print(f"\n2. {plan_sweep(study, output / 'results')}\n")
-    sweep(study, output / "results")
+    result = sweep(study, output / "results")
+    if result.remaining:
+        raise UpweightError("; ".join(result.failures) or f"another process is at {output / 'results'}; let it finish")
 
     print(
         "3. Mean normalised return in the simulator, with 95% bootstrap intervals over training seeds (one dataset)\n"
@@ -72,14 +74,14 @@ def run(arguments: argparse.Namespace) -> None:
 
 
 def score_table(records: list[dict[str, Any]]) -> str:
-    """One row per sampler; a run without a score diverged, and counts as a random policy."""
+    """One row per sampler, of runs on one dataset; they count as in a report."""
     from upweight.report.names import UNIFORM, name_sampler, sort_samplers
-    from upweight.report.run_scores import RANDOM_POLICY
+    from upweight.report.run_scores import count_scores
 
     scores: dict[Any, list[float]] = {}
-    for record in records:
+    for record, score in zip(records, count_scores(records, ["the mix"] * len(records)), strict=True):
         sampler = name_sampler(record["spec"]["weighting"], record["spec"]["algorithm"])
-        scores.setdefault(sampler, []).append(RANDOM_POLICY if record["score"] is None else record["score"])
+        scores.setdefault(sampler, []).append(score.value)
     base = next(float(np.mean(values)) for sampler, values in scores.items() if sampler.name == UNIFORM)
     rows = []
     for sampler in sort_samplers(scores):

@@ -5,7 +5,6 @@ import os
 import sys
 from collections.abc import Sequence
 from types import ModuleType
-from typing import NoReturn
 
 from upweight import __version__
 from upweight.cli import convert, demo, evaluate, inspect, make, mix, replicate, report, sweep, train, weights
@@ -80,19 +79,5 @@ def main(arguments: Sequence[str] | None = None) -> int:
     return 0 if succeeded else BAD_INPUT
 
 
-def start() -> NoReturn:
-    """The program ``upweight``: :func:`main`, and out."""
-    code = main()
-    if code == INTERRUPTED:
-        # XLA's threads may still be at what was interrupted, and crash if the interpreter is taken apart below them.
-        from upweight.rollout.pool import close_pools
-
-        close_pools()
-        sys.stdout.flush()
-        sys.stderr.flush()
-        os._exit(code)
-    sys.exit(code)
-
-
 if __name__ == "__main__":
-    start()
+    sys.exit(main())

@@ -16,11 +16,9 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-from numpy.typing import NDArray
-
 from upweight.data.atomic import atomic_target, naming
 from upweight.data.dataset import Dataset
+from upweight.data.fingerprint import fingerprint
 from upweight.engine.run import Run
 from upweight.errors import DatasetError
 
@@ -148,18 +146,3 @@ def _identity(plan: dict[str, Any]) -> str:
     """A hash of what determines the outcome: what the data are, not where they lie."""
     dataset = {key: value for key, value in plan["dataset"].items() if key != "source"}
     return hashlib.sha256(json.dumps({**plan, "dataset": dataset}, sort_keys=True).encode()).hexdigest()
-
-
-def fingerprint(dataset: Dataset) -> str:
-    """A hash of everything that training can see of a dataset."""
-    digest = hashlib.sha256()
-    arrays: list[NDArray[Any]] = [dataset.lengths, dataset.terminated, dataset.truncated, dataset.complete]
-    arrays += [dataset.observations, dataset.next_observations, dataset.actions]
-    if dataset.has_rewards:
-        arrays.append(dataset.rewards)
-    if dataset.labels is not None:
-        arrays.append(dataset.labels)
-    for array in arrays:
-        digest.update(f"{array.dtype.str} {array.shape}".encode())
-        digest.update(np.ascontiguousarray(array).reshape(-1).view(np.uint8).data)
-    return digest.hexdigest()[:16]

@@ -22,6 +22,7 @@ from upweight.engine.algorithm import Setup
 from upweight.engine.checkpoint import load_checkpoint, save_checkpoint, take_snapshot
 from upweight.engine.config import ConfigError
 from upweight.engine.folder import Record, TrainingFolder, describe_training
+from upweight.engine.interrupts import interrupts_wait
 from upweight.engine.plan import Plan, ProgramPlan, make_plan
 from upweight.engine.population import BLOCK_UPDATES, Agents, Program, Progress
 from upweight.engine.prepare import PRECISIONS, ActionSpace, action_space, make_agents, make_data, make_setup
@@ -147,17 +148,20 @@ class _Job:
         method, config = runs[0].method, runs[0].config
         chunk = choose_chunk(self.num_updates, method.period(config), self.log_every)
         program = Program(method, config, self.setup, block=choose_block(chunk, method.period(config)))
-        data = make_data(self.dataset, method, self.space, self.setup)
-        agents = make_agents(self.dataset, runs, self.setup, self.num_updates)
-        progress, done, history = self._start(program, agents, number, part)
+        with interrupts_wait():
+            data = make_data(self.dataset, method, self.space, self.setup)
+            agents = make_agents(self.dataset, runs, self.setup, self.num_updates)
+            progress, done, history = self._start(program, agents, number, part)
+            jax.block_until_ready(progress)  # type: ignore[no-untyped-call]
         since_checkpoint = 0
         name = f"{method.name} x {len(runs)}"
         with Background() as writing:
             while done < self.num_updates:
                 count = min(chunk, self.num_updates - done)
                 began = time.perf_counter()
-                progress, sums, healthy = program.advance(progress, agents, data, done, count)
-                records = self._records(part, program, sums, np.asarray(healthy), done, count)
+                with interrupts_wait():
+                    progress, sums, healthy = program.advance(progress, agents, data, done, count)
+                    records = self._records(part, program, sums, np.asarray(healthy), done, count)
                 done += count
                 rate = count / (time.perf_counter() - began)
                 report(name, done, self.num_updates, _detail(rate, len(runs), records))

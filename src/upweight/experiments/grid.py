@@ -10,7 +10,7 @@ from typing import Any, NamedTuple, NoReturn, get_args, get_type_hints
 from upweight.behaviours.datasets import is_recipe, load
 from upweight.behaviours.recipes import find_recipe, recipe_names
 from upweight.data.dataset import Dataset
-from upweight.engine.folder import fingerprint
+from upweight.data.fingerprint import fingerprint
 from upweight.engine.run import Run, algorithm_config
 from upweight.errors import DatasetError, UpweightError
 from upweight.experiments.experiment_text import ExperimentText, Place

@@ -8,9 +8,9 @@ from numpy.typing import NDArray
 from upweight.behaviours.datasets import load
 from upweight.behaviours.pools import make_pool
 from upweight.data.dataset import Dataset
+from upweight.data.fingerprint import fingerprint
 from upweight.data.reference_scores import find_reference_scores, normalize_returns
 from upweight.data.statistics import positive_sided_variance
-from upweight.engine.folder import fingerprint
 from upweight.errors import DatasetError
 from upweight.experiments.packing import Population
 from upweight.experiments.run_spec import DataSpec

@@ -167,8 +167,8 @@ def _discard(pool: Any, count: int) -> None:
 
 
 @atexit.register
-def close_pools() -> None:
-    """End all workers; before the interpreter takes loky apart."""
+def _close_pools() -> None:
+    """Before the interpreter takes loky apart."""
     while _pools:
         _pools.popitem()[1].shutdown(wait=True, kill_workers=True)
 
