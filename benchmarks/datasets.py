@@ -14,9 +14,9 @@ import numpy as np
 
 import upweight as uw
 from measure import record
-from upweight.behaviours.recipes import recipe_names
-from upweight.behaviours.tasks import MUJOCO_TASKS
 from upweight.paper.tables import paper_rpsv
+from upweight.recipes.recipe import recipe_names
+from upweight.recipes.tasks import MUJOCO_TASKS
 
 PACKAGES = ["upweight", "gymnasium", "mujoco", "numpy"]
 WITHIN = (0.8, 1.25)  # of the paper's RPSV, for mixes with expert data

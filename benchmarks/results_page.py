@@ -26,7 +26,6 @@ from pathlib import Path
 from typing import Any
 
 from measure import RESULTS
-from upweight.experiments.store import open_store
 from upweight.report.aggregate_rows import aggregate_rows
 from upweight.report.collect import collect
 from upweight.report.comparison import Intervals
@@ -35,6 +34,7 @@ from upweight.report.page import write_report
 from upweight.report.results import Results
 from upweight.report.table_formats import scores_markdown
 from upweight.report.tables import Cell, score_tables
+from upweight.studies.store import open_store
 
 ROOT = Path(__file__).parents[1]
 STORES = {name: RESULTS / f"hopper_mixed_{name}.jsonl" for name in ("float32", "bfloat16")}

@@ -19,11 +19,12 @@ import jax
 
 import upweight as uw
 from measure import record
-from upweight.behaviours.pools import Pool, make_pool
 from upweight.engine.train import choose_chunk
-from upweight.experiments.experiment_file import Experiment, find_experiment, read_experiment
-from upweight.experiments.packing import Population, config_of, pack
-from upweight.experiments.store import StoreReader
+from upweight.recipes.pools import Pool, make_pool
+from upweight.studies.experiment_file import Experiment, find_experiment, read_experiment
+from upweight.studies.run_spec import config_of
+from upweight.studies.store import StoreReader
+from upweight.sweeps.packing import Population, pack
 from upweight.weightings.registry import weighting_from_dict
 
 TARGET = 0.15

@@ -10,10 +10,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from upweight.behaviours.ladder import load_ladder
-from upweight.behaviours.tasks import MUJOCO_TASKS, TASKS
 from upweight.cli.demo import score_table
-from upweight.experiments.store import open_store
+from upweight.recipes.ladder import load_ladder
+from upweight.recipes.tasks import MUJOCO_TASKS, TASKS
 from upweight.report.aggregate import mean
 from upweight.report.bootstrap import interval
 from upweight.report.collect import collect
@@ -21,6 +20,7 @@ from upweight.report.comparison import Intervals, deserves_a_mark
 from upweight.report.replicate import replicate
 from upweight.report.results import Results
 from upweight.report.tables import ScoreTable, score_tables
+from upweight.studies.store import open_store
 
 ROOT = Path(__file__).parents[1]
 RESULTS = ROOT / "benchmarks" / "results"

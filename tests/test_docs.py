@@ -11,7 +11,7 @@ import pytest
 
 import upweight as uw
 from upweight.cli.main import main
-from upweight.experiments.experiment_file import suite_names
+from upweight.studies.experiment_file import suite_names
 
 ROOT = Path(__file__).parents[1]
 PAGES = sorted([*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md")])
@@ -97,7 +97,7 @@ def table_rows(page: str, head: str) -> list[list[str]]:
 
 
 def test_every_key_of_an_experiment_is_in_the_docs() -> None:
-    from upweight.experiments.experiment_keys import _TYPES, DEFAULTS
+    from upweight.studies.experiment_keys import _TYPES, DEFAULTS
 
     shown = {cells[0].strip("`"): cells[1].strip("`") for cells in table_rows("docs/experiments.md", "key")}
     assert shown.keys() == _TYPES.keys()

@@ -15,7 +15,7 @@ import upweight as uw
 ROOT = Path(__file__).parents[1]
 PAPER = ("mixed", "regular", "stochastic", "temperature", "percentage", "official_iql")
 SUITES = ("demo", *(f"paper/{name}" for name in PAPER))
-POLICIES = ROOT / "src" / "upweight" / "behaviours" / "policies"
+POLICIES = ROOT / "src" / "upweight" / "recipes" / "policies"
 HEAVY = ("jax", "torch", "gymnasium", "h5py", "pyarrow", "pandas", "matplotlib", "minari", "scipy", "mujoco", "loky")
 
 
@@ -82,7 +82,7 @@ def test_the_wheel_works_outside_the_tree(tmp_path: Path) -> None:
     expected = {f"upweight/{p.relative_to(ROOT / 'src' / 'upweight')}" for p in (ROOT / "src").rglob("*.py")}
     policies = {f"upweight/{p.relative_to(ROOT / 'src' / 'upweight')}" for p in POLICIES.rglob("*") if p.is_file()}
     assert len(policies) > 60
-    suites = {f"upweight/experiments/suites/{name}.toml" for name in SUITES}
+    suites = {f"upweight/studies/suites/{name}.toml" for name in SUITES}
     tables = {"upweight/paper/rpsv.csv", "upweight/paper/scores.csv"} | suites
     assert packaged == expected | policies | tables | {"upweight/py.typed"}
     # Not the editable install: site-packages joins the path without its .pth files being processed.

@@ -273,7 +273,7 @@ def test_help_names_the_weighting_that_is_used(command: str, default: str, capsy
 
 
 def test_help_of_sweep_names_every_suite(capsys: pytest.CaptureFixture[str]) -> None:
-    from upweight.experiments.experiment_file import suite_names
+    from upweight.studies.experiment_file import suite_names
 
     with pytest.raises(SystemExit):
         main(["sweep", "--help"])

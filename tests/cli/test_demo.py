@@ -5,10 +5,10 @@ from pathlib import Path
 import pytest
 
 import upweight as uw
+from upweight.base.errors import UpweightWarning
 from upweight.cli.demo import score_table
 from upweight.cli.main import main
-from upweight.errors import UpweightWarning
-from upweight.experiments import experiment_file
+from upweight.studies import experiment_file
 
 SMALL = {
     "updates = 20_000": "updates = 30",
@@ -69,6 +69,6 @@ def test_a_demo_that_fails_says_why(
         raise uw.RolloutError("the simulator broke")
 
     make_small(tmp_path, monkeypatch)
-    monkeypatch.setattr("upweight.experiments.executor.evaluate_and_store", broken)
+    monkeypatch.setattr("upweight.sweeps.executor.evaluate_and_store", broken)
     assert main(["demo", "-o", str(tmp_path / "demo")]) == 2
     assert capsys.readouterr().err.rstrip().endswith("bc on hopper: the simulator broke")

@@ -5,15 +5,14 @@ from collections.abc import Callable
 
 import numpy as np
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 import upweight as uw
 from support.datasets import datasets, with_returns
 from upweight.weightings.registry import weighting_classes, weighting_from_dict
 from upweight.weightings.weighting import Weighting
 
-pytestmark = pytest.mark.filterwarnings("ignore::upweight.errors.UpweightWarning")
+pytestmark = pytest.mark.filterwarnings("ignore::upweight.base.errors.UpweightWarning")
 
 
 def those(promise: Callable[[type[Weighting]], bool]) -> pytest.MarkDecorator:

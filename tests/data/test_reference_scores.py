@@ -43,9 +43,9 @@ def test_zero_is_random_and_one_is_expert() -> None:
 
 
 def test_unknown_names_suggest_the_nearest() -> None:
-    with pytest.raises(uw.DatasetError, match="did you mean hopper"):
+    with pytest.raises(uw.DatasetError, match="did you mean 'hopper"):
         uw.reference_scores("hoper")
-    with pytest.raises(uw.DatasetError, match="did you mean cartpole"):
+    with pytest.raises(uw.DatasetError, match="did you mean 'cartpole"):
         uw.reference_scores("upweight/StochasticCartPol-v1")
     with pytest.raises(uw.DatasetError, match="known: hopper, .*, mountaincar$"):
         uw.reference_scores("Pong-v5")

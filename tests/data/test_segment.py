@@ -1,10 +1,9 @@
 import numpy as np
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
+from upweight.base.errors import DatasetError
 from upweight.data.segment import segment, segment_by_id
-from upweight.errors import DatasetError
 
 
 def flags(text: str) -> np.ndarray:

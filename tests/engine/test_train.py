@@ -16,7 +16,7 @@ import pytest
 import upweight as uw
 from support.datasets import random_dataset, with_returns
 from support.training import SMALL, build, dataset_for, parameters, small_config
-from upweight.data.progress import listening
+from upweight.base.progress import listening
 from upweight.engine import plan as plan_module
 from upweight.engine.config import ConfigError
 from upweight.engine.prepare import action_space

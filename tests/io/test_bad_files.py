@@ -14,7 +14,7 @@ import pytest
 
 import upweight as uw
 from support.datasets import random_dataset
-from upweight.io import format as format_module
+from upweight.base import optional
 
 
 class Bomb:
@@ -184,7 +184,7 @@ def test_a_missing_extra_says_what_to_install(tmp_path: Path, monkeypatch: pytes
     def nothing_installed(name: str) -> Any:
         raise ImportError(name)
 
-    monkeypatch.setattr(format_module.importlib, "import_module", nothing_installed)
+    monkeypatch.setattr(optional.importlib, "import_module", nothing_installed)
     with pytest.raises(uw.MissingExtraError, match=r'needs the package .h5py.*pip install "upweight\[hdf5\]"'):
         uw.load(hdf5)
     with pytest.raises(uw.DatasetError, match=r'working with Parquet files needs .*pip install "upweight\[parquet\]"'):

@@ -5,8 +5,7 @@ from typing import Any
 import numpy as np
 import onnxruntime
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 from safetensors.numpy import load_file, save_file
 
 import upweight as uw

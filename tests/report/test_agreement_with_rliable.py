@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from upweight.errors import UpweightWarning
+from upweight.base.errors import UpweightWarning
 from upweight.report import aggregate, bootstrap
 from upweight.report.scores import Scores, as_scores
 

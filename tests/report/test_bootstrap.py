@@ -5,7 +5,7 @@ import warnings
 import numpy as np
 import pytest
 
-from upweight.errors import UpweightWarning
+from upweight.base.errors import UpweightWarning
 from upweight.report import bootstrap
 from upweight.report.aggregate import (
     difference,

@@ -3,11 +3,11 @@ from pathlib import Path
 import pytest
 
 from support.results import add_dataset, add_runs, data_spec
-from upweight.errors import DatasetError
-from upweight.experiments.run_spec import DataSpec
-from upweight.experiments.store import Store
+from upweight.base.errors import DatasetError
 from upweight.report.collect import collect
 from upweight.report.names import name_algorithm, name_dataset, name_sampler, sort_datasets, sort_samplers
+from upweight.studies.run_spec import DataSpec
+from upweight.studies.store import Store
 
 
 @pytest.fixture

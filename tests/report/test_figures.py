@@ -6,7 +6,6 @@ import numpy as np
 import pytest
 
 from support.results import add_runs, data_spec, make_study
-from upweight.experiments.store import Store
 from upweight.report.collect import collect
 from upweight.report.comparison import Intervals
 from upweight.report.dataset_figures import draw_gains
@@ -16,6 +15,7 @@ from upweight.report.names import Sampler
 from upweight.report.results import Results
 from upweight.report.sampler_figures import draw_improvement, draw_profiles, draw_sigma
 from upweight.report.setting_figures import draw_percentage, draw_temperature
+from upweight.studies.store import Store
 
 INTERVALS = Intervals(resamples=50)
 

@@ -9,10 +9,10 @@ import pandas
 import pytest
 
 from support.results import add_runs, data_spec, make_study
+from upweight.base.errors import DatasetError
 from upweight.cli.main import main
-from upweight.errors import DatasetError
-from upweight.experiments.store import Store
 from upweight.report.page import write_report
+from upweight.studies.store import Store
 
 RESAMPLES = 50
 CREATED = datetime(2025, 1, 2, 3, 4, tzinfo=UTC)

@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from support.results import make_study
-from upweight.experiments.store import Store
 from upweight.report.page import write_report
+from upweight.studies.store import Store
 
 BROWSERS = ("chromium", "chromium-browser", "google-chrome")
 OPTIONS = (

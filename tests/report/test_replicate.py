@@ -7,10 +7,10 @@ import pytest
 
 from support.results import add_runs, data_spec
 from upweight.cli.main import main
-from upweight.experiments.store import Store
 from upweight.report.collect import collect
 from upweight.report.comparison import Intervals
 from upweight.report.replicate import Check, Replication, replicate
+from upweight.studies.store import Store
 
 INTERVALS = Intervals(resamples=300)
 

@@ -6,11 +6,11 @@ from typing import Any
 import pytest
 
 from support.results import add_runs
-from upweight.experiments.store import Store
 from upweight.report.collect import collect
 from upweight.report.comparison import Intervals
 from upweight.report.results import Results
 from upweight.report.tables import score_tables
+from upweight.studies.store import Store
 
 
 @pytest.fixture

@@ -26,9 +26,9 @@ class TestMakeEnvironment:
     @pytest.mark.parametrize(
         ("env_id", "message"),
         [
-            ("Hoper-v5", "did you mean Hopper-v5"),
-            ("Hopper-v17", "did you mean Hopper-v"),
-            ("upweight/StochasticCartPole-v2", "did you mean upweight/StochasticCartPole-v1"),
+            ("Hoper-v5", "did you mean 'Hopper-v5"),
+            ("Hopper-v17", "did you mean 'Hopper-v"),
+            ("upweight/StochasticCartPole-v2", "did you mean 'upweight/StochasticCartPole-v1"),
             ("no such thing", "unknown environment"),
             ("nomodule:Env-v0", "unknown environment"),
         ],

@@ -85,7 +85,7 @@ class TestBadInput:
             ("Hopper-v5", "Walker2d-v5", "policy 0 expects 17 observations, but Hopper-v5 has 11"),
             ("InvertedPendulum-v5", "Hopper-v5", "policy 0 expects 11 observations, but InvertedPendulum-v5 has 4"),
             ("FrozenLake-v1", "CartPole-v1", "expected vector observations"),
-            ("Hoper-v5", "Hopper-v5", "did you mean Hopper-v5"),
+            ("Hoper-v5", "Hopper-v5", "did you mean 'Hopper-v5"),
         ],
     )
     def test_another_task(self, env_id: str, trained_on: str, message: str) -> None:
@@ -180,7 +180,7 @@ class TestCommand:
         ("options", "message"),
         [
             ((), "give it, e.g. --env Hopper-v5"),
-            (("--env", "CartPol-v1"), "did you mean CartPole-v1"),
+            (("--env", "CartPol-v1"), "did you mean 'CartPole-v1"),
             (("--env", "Hopper-v5"), "policy 0 expects 4 observations"),
             (("--env", "CartPole-v1", "--episodes", "0"), "episodes: expected"),
             (("--env", "CartPole-v1", "--workers", "0"), "workers: expected"),

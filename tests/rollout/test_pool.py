@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 import upweight as uw
-from upweight.data.progress import listening
+from upweight.base.progress import listening
 from upweight.rollout.pool import run_tasks, usable_cores
 
 

@@ -1,7 +1,7 @@
 """Runs that count as finished, without any training."""
 
-from upweight.experiments.run_spec import RunSpec
-from upweight.experiments.store import Store
+from upweight.studies.run_spec import RunSpec
+from upweight.studies.store import Store
 
 
 def write_finished(store: Store, run: RunSpec, *, status: str = "finished") -> None:

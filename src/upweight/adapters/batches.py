@@ -7,8 +7,8 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from typing import Any
 
 from upweight.adapters.draws import Draws, GivenWeighting
+from upweight.base.errors import AdapterError, MissingExtraError
 from upweight.data.dataset import Dataset, Transitions
-from upweight.errors import AdapterError, MissingExtraError
 
 _LIBRARIES = {"numpy": "", "torch": "torch", "jax": "train"}  # and the extra that brings it
 _Made = tuple[Transitions, dict[str, Any]]  # a batch, and where the generator stood after it

@@ -14,10 +14,10 @@ from numpy.typing import NDArray
 
 from upweight.adapters.draws import Draws, GivenWeighting
 from upweight.adapters.host import check_host
+from upweight.base.errors import AdapterError, DataLossWarning, UpweightWarning
 from upweight.data.columns import ArrayColumn, Column
 from upweight.data.dataset import Dataset
 from upweight.data.segment import Episodes
-from upweight.errors import AdapterError, DataLossWarning, UpweightWarning
 
 check_host("d3rlpy", extra="d3rlpy", oldest="2.8", below="2.9")
 

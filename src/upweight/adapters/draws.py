@@ -7,8 +7,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from upweight.base.errors import AdapterError
 from upweight.data.dataset import Dataset
-from upweight.errors import AdapterError
 from upweight.samplers.episode import EpisodeSampler
 from upweight.weightings.registry import make_weighting
 from upweight.weightings.weighting import Weighting, resolve_weights

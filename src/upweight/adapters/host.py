@@ -3,7 +3,7 @@
 import re
 from importlib.metadata import PackageNotFoundError, version
 
-from upweight.errors import AdapterError, MissingExtraError
+from upweight.base.errors import AdapterError, MissingExtraError
 
 
 def check_host(package: str, *, extra: str, oldest: str, below: str) -> None:

@@ -14,12 +14,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from upweight.adapters.draws import GivenWeighting
-from upweight.adapters.draws import episode_weights as weights_of_dataset
+from upweight.adapters.draws import GivenWeighting, episode_weights as weights_of_dataset
 from upweight.adapters.host import check_host
-from upweight.data.atomic import atomic_target
+from upweight.base.errors import AdapterError, DataLossWarning, WeightingError
+from upweight.base.files import atomic_target
 from upweight.data.dataset import Dataset
-from upweight.errors import AdapterError, DataLossWarning, WeightingError
 from upweight.io.minari import read, write
 from upweight.samplers.episode import EpisodeSampler
 

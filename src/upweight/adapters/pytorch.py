@@ -17,8 +17,8 @@ from numpy.typing import ArrayLike, NDArray
 
 from upweight.adapters.draws import Draws, GivenWeighting, episode_weights
 from upweight.adapters.host import check_host
+from upweight.base.errors import AdapterError
 from upweight.data.dataset import Dataset
-from upweight.errors import AdapterError
 from upweight.samplers.episode import EpisodeSampler
 
 check_host("torch", extra="torch", oldest="2.2", below="3")

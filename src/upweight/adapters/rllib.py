@@ -18,13 +18,13 @@ from numpy.typing import NDArray
 
 from upweight.adapters.draws import Draws, GivenWeighting
 from upweight.adapters.host import check_host
-from upweight.data.atomic import atomic_target
+from upweight.base.errors import AdapterError, DataLossWarning
+from upweight.base.files import atomic_target
+from upweight.base.progress import track
 from upweight.data.columns import ArrayColumn
 from upweight.data.dataset import Dataset
-from upweight.data.progress import track
 from upweight.data.segment import segment_by_id
 from upweight.data.validate import as_flags, as_rewards
-from upweight.errors import AdapterError, DataLossWarning
 from upweight.samplers.episode import EpisodeSampler
 
 check_host("ray", extra="rllib", oldest="2.55", below="3")

@@ -20,10 +20,10 @@ from numpy.typing import NDArray
 
 from upweight.adapters.draws import Draws, GivenWeighting, episode_weights
 from upweight.adapters.host import check_host
+from upweight.base.errors import AdapterError
 from upweight.data.columns import ArrayColumn
 from upweight.data.dataset import Dataset
 from upweight.data.segment import Episodes, segment, segment_by_id
-from upweight.errors import AdapterError
 from upweight.samplers.episode import EpisodeSampler
 
 check_host("torchrl", extra="torchrl", oldest="0.14", below="1")

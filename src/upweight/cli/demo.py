@@ -6,11 +6,11 @@ from typing import Any
 
 import numpy as np
 
+from upweight.base.errors import DatasetError, MissingExtraError, UpweightError
+from upweight.base.text import table
 from upweight.cli.terminal import command_name, print_report
-from upweight.errors import DatasetError, MissingExtraError, UpweightError
 from upweight.inspection.plot import plot_weights
 from upweight.inspection.report import inspect
-from upweight.inspection.text import table
 from upweight.io.registry import save
 from upweight.report.aggregate import mean
 from upweight.report.bootstrap import interval
@@ -35,11 +35,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> None:
     try:
-        from upweight.behaviours.datasets import make_dataset
-        from upweight.experiments.experiment_file import read_experiment
-        from upweight.experiments.store import Store
-        from upweight.experiments.sweep import plan_sweep, sweep
+        from upweight.recipes.make import make_dataset
         from upweight.report.page import write_report
+        from upweight.studies.experiment_file import read_experiment
+        from upweight.studies.store import Store
+        from upweight.sweeps.sweep import plan_sweep, sweep
     except ImportError as error:
         raise MissingExtraError("the demo", str(error.name), "train") from None
     if arguments.seed < 0:

@@ -6,11 +6,11 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from upweight.base.errors import DatasetError, RolloutError
+from upweight.base.files import atomic_target
+from upweight.base.text import number, table
 from upweight.cli.terminal import print_json
-from upweight.data.atomic import atomic_target
-from upweight.errors import DatasetError, RolloutError
 from upweight.inspection.effect import describe_weighting
-from upweight.inspection.text import number, table
 from upweight.policies.policy import Policy, load_policy
 from upweight.rollout.evaluate import Evaluation, evaluate
 

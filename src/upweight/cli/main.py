@@ -7,10 +7,10 @@ from collections.abc import Sequence
 from types import ModuleType
 
 from upweight import __version__
+from upweight.base.errors import UpweightError
+from upweight.base.progress import listening
 from upweight.cli import convert, demo, evaluate, inspect, make, mix, replicate, report, sweep, train, weights
 from upweight.cli.terminal import ProgressBar, print_error, show_warnings_as_lines
-from upweight.data.progress import listening
-from upweight.errors import UpweightError
 
 COMMANDS: tuple[ModuleType, ...] = (
     demo,

@@ -3,14 +3,14 @@
 import argparse
 from pathlib import Path
 
-from upweight.behaviours.datasets import make_dataset
-from upweight.behaviours.recipes import recipe_names
+from upweight.base.errors import DatasetError
+from upweight.base.text import table
 from upweight.cli.terminal import print_json
 from upweight.data.reference_scores import normalize_returns, reference_scores
 from upweight.data.statistics import positive_sided_variance
-from upweight.errors import DatasetError
-from upweight.inspection.text import table
 from upweight.io.registry import formats, save
+from upweight.recipes.make import make_dataset
+from upweight.recipes.recipe import recipe_names
 
 NAME = "make"
 HELP = "make a dataset by name in a simulator: hopper-expert, ant-medium-replay, walker2d-expert-random-5, ..."

@@ -4,10 +4,10 @@ import argparse
 from dataclasses import fields
 from typing import Any
 
-from upweight.behaviours.datasets import load
+from upweight.base.errors import WeightingError
 from upweight.data.dataset import Dataset
-from upweight.errors import WeightingError
 from upweight.io.registry import formats
+from upweight.loading import load
 from upweight.weightings.registry import make_weighting, weighting_classes
 from upweight.weightings.weighting import Weighting
 

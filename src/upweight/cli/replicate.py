@@ -5,10 +5,10 @@ from pathlib import Path
 
 from upweight.cli.report import RESULTS_HELP
 from upweight.cli.terminal import print_json
-from upweight.experiments.store import open_store
 from upweight.report.collect import collect
 from upweight.report.comparison import Intervals
 from upweight.report.replicate import replicate
+from upweight.studies.store import open_store
 
 NAME = "replicate"
 HELP = "check the paper's claims against a store of results, with the numbers"

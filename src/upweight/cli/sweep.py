@@ -7,11 +7,11 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from upweight.base.errors import DatasetError, MissingExtraError
 from upweight.cli.terminal import print_error, print_json
-from upweight.errors import DatasetError, MissingExtraError
 
 if TYPE_CHECKING:
-    from upweight.experiments.sweep import SweepPlan, SweepResult
+    from upweight.sweeps.sweep import SweepPlan, SweepResult
 
 NAME = "sweep"
 HELP = "train and evaluate every run of an experiment file, and store the results"
@@ -26,7 +26,7 @@ examples:
 suites that come with the package: demo; paper/mixed, paper/regular, paper/stochastic, paper/temperature, paper/percentage
 and paper/official_iql, each at --scale smoke (does it run?), quick (three seeds: too few for the marks of a report) or paper (the
 default: five seeds, a million updates); --plan says how long each would take here
-finished runs are never repeated: stop it (Ctrl-C) and start it again as you like; upweight.experiments.experiment_file
+finished runs are never repeated: stop it (Ctrl-C) and start it again as you like; upweight.studies.experiment_file
 explains the files, and the folder is plain JSON"""
 
 
@@ -68,9 +68,9 @@ def _setting(text: str) -> tuple[str, Any]:
 def run(arguments: argparse.Namespace) -> bool:
     """Whether nothing failed."""
     try:
-        from upweight.experiments.executor import LocalExecutor
-        from upweight.experiments.experiment_file import read_experiment
-        from upweight.experiments.sweep import plan_sweep, sweep
+        from upweight.studies.experiment_file import read_experiment
+        from upweight.sweeps.executor import LocalExecutor
+        from upweight.sweeps.sweep import plan_sweep, sweep
     except ImportError as error:
         raise MissingExtraError("a sweep", str(error.name), "train") from None
     experiment = read_experiment(

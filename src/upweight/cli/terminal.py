@@ -59,7 +59,7 @@ def show_warnings_as_lines() -> None:
 
 
 class ProgressBar:
-    """A listener for :func:`upweight.data.progress.listening` that draws on a terminal and is silent elsewhere."""
+    """A listener for :func:`upweight.base.progress.listening` that draws on a terminal and is silent elsewhere."""
 
     def __init__(self, stream: TextIO) -> None:
         self._stream = stream

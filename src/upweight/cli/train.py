@@ -5,11 +5,11 @@ import sys
 from pathlib import Path
 from typing import Any
 
+from upweight.base.errors import MissingExtraError, WeightingError
+from upweight.base.text import number, table
 from upweight.cli.options import add_data, add_reading, add_weighting, read_dataset, weightings_from
 from upweight.cli.terminal import print_json
-from upweight.errors import MissingExtraError, WeightingError
 from upweight.inspection.effect import describe_weighting
-from upweight.inspection.text import number, table
 from upweight.weightings.registry import make_weighting
 
 NAME = "train"

@@ -5,11 +5,11 @@ from pathlib import Path
 
 import numpy as np
 
+from upweight.base.errors import DatasetError
+from upweight.base.files import atomic_target
 from upweight.cli.options import add_data, add_reading, add_weighting, read_dataset, weightings_from
 from upweight.cli.terminal import print_json
-from upweight.data.atomic import atomic_target
 from upweight.data.statistics import effective_episodes
-from upweight.errors import DatasetError
 from upweight.inspection.effect import describe_weighting
 from upweight.weightings.weighting import resolve_weights
 

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from upweight.errors import UpweightWarning
+from upweight.base.errors import UpweightWarning
 
 
 @dataclass(frozen=True)

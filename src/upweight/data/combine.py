@@ -4,10 +4,10 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from upweight.base.errors import DatasetError
 from upweight.data.columns import Column, ConcatenatedColumn, ShiftedColumn
 from upweight.data.dataset import Dataset
 from upweight.data.segment import join
-from upweight.errors import DatasetError
 
 
 def concat(datasets: Sequence[Dataset], *, source: str | None = None) -> Dataset:

@@ -8,10 +8,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from upweight.base.errors import DatasetError
 from upweight.data.columns import ArrayColumn, Column
 from upweight.data.segment import Episodes, segment, segment_by_id
 from upweight.data.validate import as_array, as_flags, as_rewards, as_vector, check_step_array
-from upweight.errors import DatasetError
 
 Parts = dict[str, Any]  # keyword arguments of Dataset.assemble
 

@@ -9,11 +9,11 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from upweight.base.errors import DatasetError
 from upweight.data import construct
 from upweight.data.columns import Column, GatheredColumn, ShiftedColumn, read_only
 from upweight.data.segment import Episodes
 from upweight.data.validate import check_finite
-from upweight.errors import DatasetError
 
 
 class Transitions(NamedTuple):

@@ -8,9 +8,9 @@ one episode. The good part comes first.
 import numpy as np
 from numpy.typing import NDArray
 
+from upweight.base.errors import DatasetError
 from upweight.data.combine import concat
 from upweight.data.dataset import Dataset
-from upweight.errors import DatasetError
 
 
 def mix(

@@ -3,13 +3,13 @@
 normalised score = (G - random) / (expert - random). Most papers multiply by 100; this package does not.
 """
 
-import difflib
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from upweight.errors import DatasetError
+from upweight.base.errors import DatasetError
+from upweight.base.names import hint
 
 
 class ReferenceScores(NamedTuple):
@@ -57,9 +57,8 @@ def reference_scores(env: str) -> ReferenceScores:
     found = find_reference_scores(env)
     if found is not None:
         return found
-    near = difflib.get_close_matches(_plain_name(env).split("-")[0], REFERENCE_SCORES, n=2)
-    hint = f"did you mean {' or '.join(near)}?" if near else f"known: {', '.join(REFERENCE_SCORES)}"
-    raise DatasetError(f"no reference scores for {env!r}; {hint}")
+    meant = hint(_plain_name(env).split("-")[0], REFERENCE_SCORES, most=2)
+    raise DatasetError(f"no reference scores for {env!r}; {meant}")
 
 
 def find_reference_scores(env: str) -> ReferenceScores | None:

@@ -20,7 +20,7 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
-from upweight.errors import DatasetError
+from upweight.base.errors import DatasetError
 
 
 @dataclass(frozen=True, eq=False)

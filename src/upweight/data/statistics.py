@@ -9,7 +9,7 @@ import math
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from upweight.errors import WeightingError
+from upweight.base.errors import WeightingError
 
 
 def positive_sided_variance(values: ArrayLike) -> float:

@@ -5,7 +5,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from upweight.errors import DatasetError, WeightingError
+from upweight.base.errors import DatasetError, WeightingError
 
 NUMERIC_KINDS = "biuf"
 _FINITE_BLOCK_BYTES = 1 << 24

@@ -4,7 +4,6 @@ To add one, write a file in ``algorithms/`` with a module-level ``ALGORITHM``; t
 tests pick it up.
 """
 
-import difflib
 import importlib
 import pkgutil
 from collections.abc import Callable, Mapping
@@ -13,6 +12,7 @@ from typing import Any, NamedTuple
 
 import jax
 
+from upweight.base.names import hint
 from upweight.engine.config import Config, ConfigError
 from upweight.engine.nn import MLP
 
@@ -85,7 +85,5 @@ def find_algorithm(name: str) -> Algorithm:
     """The algorithm called ``name``, or an error that suggests the nearest."""
     known = algorithms()
     if name not in known:
-        near = difflib.get_close_matches(name.replace("+", "_").replace("-", "_"), known, n=1)
-        hint = f"did you mean {near[0]!r}?" if near else f"known: {', '.join(known)}"
-        raise ConfigError(f"unknown algorithm {name!r}; {hint}")
+        raise ConfigError(f"unknown algorithm {name!r}; {hint(name.replace('+', '_').replace('-', '_'), known)}")
     return known[name]

@@ -9,7 +9,7 @@ import jax.numpy as jnp
 import numpy as np
 from numpy.typing import NDArray
 
-from upweight.errors import DatasetError
+from upweight.base.errors import DatasetError
 from upweight.policies.safetensors_file import read_safetensors, write_safetensors
 
 FORMAT_VERSION = 1

@@ -4,13 +4,13 @@ A field made with :func:`traced` is a number the compiled program takes as data:
 their seed or in their weighting train together, and a new value never recompiles. All other fields shape the program.
 """
 
-import difflib
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
 from typing import Any, ClassVar, Self
 
-from upweight.errors import WeightingError
+from upweight.base.errors import WeightingError
+from upweight.base.names import hint
 
 
 class ConfigError(WeightingError):
@@ -61,9 +61,7 @@ class Config:
         known = [entry.name for entry in fields(cls)]
         for key in changes:
             if key not in known:
-                near = difflib.get_close_matches(key, known, n=1)
-                hint = f"did you mean {near[0]!r}?" if near else f"it has {', '.join(known)}"
-                raise ConfigError(f"{cls.__name__} has no setting {key!r}; {hint}")
+                raise ConfigError(f"{cls.__name__} has no setting {key!r}; {hint(key, known)}")
         return cls(**{**cls.presets[name], **changes})
 
     @classmethod

@@ -16,11 +16,11 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from upweight.data.atomic import atomic_target, naming
+from upweight.base.errors import DatasetError
+from upweight.base.files import atomic_target, naming
 from upweight.data.dataset import Dataset
 from upweight.data.fingerprint import fingerprint
 from upweight.engine.run import Run
-from upweight.errors import DatasetError
 
 FORMAT_VERSION = 1
 Record = dict[str, Any]

@@ -9,6 +9,7 @@ import jax.numpy as jnp
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from upweight.base.errors import DatasetError
 from upweight.data.construct import as_episode_index
 from upweight.data.dataset import Dataset
 from upweight.data.statistics import episode_mass
@@ -16,7 +17,6 @@ from upweight.engine.algorithm import Algorithm, Setup
 from upweight.engine.population import Agents, Data
 from upweight.engine.run import Run
 from upweight.engine.sampling import EpisodeLayout, EpisodeTable, make_table
-from upweight.errors import DatasetError
 from upweight.weightings.weighting import Weighting, resolve_weights
 
 SCALE_FLOOR = 1e-3  # added to the standard deviation of observations, as d3rlpy and TD3+BC do

@@ -14,10 +14,11 @@ from typing import Any
 import jax
 import numpy as np
 
-from upweight.data.background import Background
-from upweight.data.cache import cache_folder
+from upweight.base.background import Background
+from upweight.base.cache import cache_folder
+from upweight.base.errors import UpweightError
+from upweight.base.progress import report
 from upweight.data.dataset import Dataset
-from upweight.data.progress import report
 from upweight.engine.algorithm import Setup
 from upweight.engine.checkpoint import load_checkpoint, save_checkpoint, take_snapshot
 from upweight.engine.config import ConfigError
@@ -27,7 +28,6 @@ from upweight.engine.plan import Plan, ProgramPlan, make_plan
 from upweight.engine.population import BLOCK_UPDATES, Agents, Program, Progress
 from upweight.engine.prepare import PRECISIONS, ActionSpace, action_space, make_agents, make_data, make_setup
 from upweight.engine.run import Run, check_runs
-from upweight.errors import UpweightError
 from upweight.policies.policy import Policy, load_policy
 
 

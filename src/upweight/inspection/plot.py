@@ -6,12 +6,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from upweight.data.atomic import atomic_target
+from upweight.base.errors import DatasetError
+from upweight.base.files import atomic_target
+from upweight.base.optional import require
+from upweight.base.text import number
 from upweight.data.dataset import Dataset
 from upweight.data.statistics import episode_mass
-from upweight.errors import DatasetError
-from upweight.inspection.text import number
-from upweight.io.format import require
 
 _GREY, _BLUE, _ORANGE = "#9a9a9a", "#0072b2", "#d55e00"  # colour-blind safe (Okabe and Ito)
 _BINS = 60

@@ -8,10 +8,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from upweight.base.errors import UpweightWarning, WeightingError
 from upweight.data.dataset import Dataset
 from upweight.data.reference_scores import normalize_returns, reference_scores
 from upweight.data.statistics import positive_sided_variance
-from upweight.errors import UpweightWarning, WeightingError
 from upweight.inspection.effect import Effect, describe_weighting, measure_effect
 from upweight.inspection.suggestion import Suggestion, suggest
 from upweight.inspection.text import render

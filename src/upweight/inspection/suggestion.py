@@ -13,13 +13,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from upweight.base.errors import UpweightWarning
+from upweight.base.text import number
 from upweight.data.baseline import LinearBaseline
 from upweight.data.dataset import Dataset
 from upweight.data.reference_scores import ReferenceScores, normalize_returns, reference_scores
 from upweight.data.statistics import effective_episodes, hoeffding_radius, positive_sided_variance, weighted_return
-from upweight.errors import UpweightWarning
 from upweight.inspection.effect import describe_weighting
-from upweight.inspection.text import number
 from upweight.weightings.advantage_weighting import AdvantageWeighting
 from upweight.weightings.return_weighting import ReturnWeighting
 from upweight.weightings.uniform import Uniform

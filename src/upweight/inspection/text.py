@@ -1,7 +1,9 @@
 """A report as plain text tables."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
+
+from upweight.base.text import number, table
 
 
 def render(report: dict[str, Any], suggestion: str) -> str:
@@ -15,13 +17,6 @@ def render(report: dict[str, Any], suggestion: str) -> str:
         suggestion,
     ]
     return "\n\n".join(sections)
-
-
-def number(value: float) -> str:
-    """Four significant digits, thousands grouped, no exponent for everyday sizes."""
-    if value == 0 or 1e-3 <= abs(value) < 1e4:
-        return f"{value:.4g}"
-    return f"{value:,.0f}" if 1e4 <= abs(value) < 1e12 else f"{value:.3e}"
 
 
 def _facts(report: dict[str, Any]) -> list[list[str]]:
@@ -98,17 +93,3 @@ def _effects(report: dict[str, Any]) -> str:
 
 def _shape(shape: Sequence[int]) -> str:
     return " x ".join(str(size) for size in shape) if shape else "one number"
-
-
-def table(rows: list[list[str]], *, header: list[str] | None = None, align: Callable[..., str] | None = None) -> str:
-    """Columns aligned: the first to the left, the others with a header to the right, unless ``align`` says otherwise."""
-    lines = ([header] if header else []) + rows
-    widths = [max(len(line[place]) for line in lines) for place in range(len(lines[0]))]
-    justify = align or (str.rjust if header else str.ljust)
-    text = []
-    for line in lines:
-        cells = [justify(cell, width) for cell, width in zip(line[1:], widths[1:], strict=True)]
-        text.append("  ".join([line[0].ljust(widths[0]), *cells]).rstrip())
-    if header:
-        text.insert(1, "-" * (sum(widths) + 2 * (len(widths) - 1)))
-    return "\n".join(text)

@@ -10,11 +10,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from upweight.base.errors import DatasetError
 from upweight.data.columns import ArrayColumn
 from upweight.data.dataset import Dataset
 from upweight.data.segment import Episodes
 from upweight.data.validate import as_flags, as_rewards, as_vector
-from upweight.errors import DatasetError
 from upweight.io.format import Format
 from upweight.io.hdf5 import HDF5Column, HDF5EpisodesColumn, dataset_at, is_hdf5, open_hdf5, read_array, root_keys
 

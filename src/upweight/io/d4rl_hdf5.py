@@ -14,10 +14,11 @@ from typing import Any
 
 import numpy as np
 
+from upweight.base.errors import DatasetError
+from upweight.base.optional import require
 from upweight.data.dataset import Dataset
 from upweight.data.validate import as_flags
-from upweight.errors import DatasetError
-from upweight.io.format import Format, require
+from upweight.io.format import Format
 from upweight.io.hdf5 import HDF5Column, dataset_at, is_hdf5, open_hdf5, read_array, root_keys
 
 _OWN = "upweight"

@@ -1,18 +1,17 @@
 """What every file format is, and the guard all readers work under.
 
 To add one, write a file in this folder with a module-level ``FORMAT = Format(...)``. ``load``, ``save``, the command
-line and the contract tests pick it up. Third-party packages are imported inside functions, through :func:`require`.
+line and the contract tests pick it up. Third-party packages are imported inside functions, through
+:func:`~upweight.base.optional.require`.
 """
 
-import importlib
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
+from upweight.base.errors import DatasetError, UpweightError
 from upweight.data.dataset import Dataset
-from upweight.errors import DatasetError, MissingExtraError, UpweightError
 
 # A reader refuses an array that claims to be larger than this unless the file stores a fair share of it: deflate cannot
 # do better than 1032 to 1, so a bigger claim is a damaged or hostile file.
@@ -31,14 +30,6 @@ class Format:
     recognises: Callable[[Path], bool]  # by content; must not raise on damaged files
     read: Callable[..., Dataset]  # read(path, **options)
     write: Callable[[Dataset, Path], list[str]]  # write to a path that does not exist yet; returns what was lost
-
-
-def require(package: str, *, extra: str, purpose: str) -> Any:
-    """Import an optional package, or say which extra brings it."""
-    try:
-        return importlib.import_module(package)
-    except ImportError:
-        raise MissingExtraError(purpose, package.split(".")[0], extra) from None
 
 
 @contextmanager

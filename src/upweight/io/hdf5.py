@@ -8,10 +8,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from upweight.base.errors import DatasetError
+from upweight.base.optional import require
+from upweight.base.progress import track
 from upweight.data.columns import Array, Column, Index
-from upweight.data.progress import track
-from upweight.errors import DatasetError
-from upweight.io.format import check_claim, reading, require, starts_with
+from upweight.io.format import check_claim, reading, starts_with
 
 SIGNATURE = b"\x89HDF\r\n\x1a\n"
 _BLOCK_BYTES = 4 << 20  # read at a time, so that progress can be told

@@ -13,12 +13,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from upweight.base.errors import DatasetError
+from upweight.base.optional import require
+from upweight.base.progress import track
 from upweight.data.columns import Column
 from upweight.data.dataset import Dataset
-from upweight.data.progress import track
 from upweight.data.segment import Episodes
-from upweight.errors import DatasetError
-from upweight.io.format import Format, reading, require
+from upweight.io.format import Format, reading
 from upweight.io.hdf5 import HDF5EpisodesColumn, dataset_at, open_hdf5
 from upweight.io.minari_arrow import ArrowEpisodes
 from upweight.io.minari_images import HDF5ImagesColumn, is_encoded_image

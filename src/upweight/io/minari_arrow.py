@@ -7,11 +7,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from upweight.base.errors import DatasetError
+from upweight.base.optional import require
+from upweight.base.progress import track
 from upweight.data.columns import Array, Column, Index
-from upweight.data.progress import track
-from upweight.errors import DatasetError
 from upweight.io.arrow_tables import to_numpy
-from upweight.io.format import reading, require
+from upweight.io.format import reading
 from upweight.io.minari_images import decode
 
 

@@ -8,9 +8,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from upweight.base.errors import DatasetError
+from upweight.base.optional import require
 from upweight.data.columns import Array, Column, Index
-from upweight.errors import DatasetError
-from upweight.io.format import reading, require
+from upweight.io.format import reading
 from upweight.io.hdf5 import open_hdf5
 
 

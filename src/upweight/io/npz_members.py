@@ -9,9 +9,9 @@ import numpy as np
 from numpy.lib import format as npy
 from numpy.typing import NDArray
 
+from upweight.base.errors import DatasetError
+from upweight.base.progress import track
 from upweight.data.columns import Array, Column, Index
-from upweight.data.progress import track
-from upweight.errors import DatasetError
 from upweight.io.format import check_claim, reading, starts_with
 
 ZIP_SIGNATURE = b"PK\x03\x04"

@@ -13,11 +13,11 @@ from pathlib import Path
 
 import numpy as np
 
+from upweight.base.errors import DatasetError
 from upweight.data.columns import ArrayColumn, GatheredColumn
 from upweight.data.dataset import Dataset
 from upweight.data.segment import Episodes, segment
 from upweight.data.validate import as_flags, as_rewards
-from upweight.errors import DatasetError
 from upweight.io.format import Format
 from upweight.io.npz_members import NpzColumn, member_names, read_member
 

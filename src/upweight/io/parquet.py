@@ -18,13 +18,14 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from upweight.base.errors import DatasetError
+from upweight.base.optional import require
 from upweight.data.columns import ArrayColumn
 from upweight.data.dataset import Dataset
 from upweight.data.segment import Episodes, segment_by_id
 from upweight.data.validate import as_flags, as_rewards, as_vector
-from upweight.errors import DatasetError
 from upweight.io.arrow_tables import ParquetColumn, parquet_module, read_column
-from upweight.io.format import Format, reading, require, starts_with
+from upweight.io.format import Format, reading, starts_with
 
 VERSION = 1
 _MARK = b"upweight"

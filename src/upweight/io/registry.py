@@ -1,6 +1,5 @@
 """``load`` and ``save``: find the format, then let it work."""
 
-import difflib
 import importlib
 import os
 import pkgutil
@@ -12,9 +11,10 @@ from typing import Any
 import numpy as np
 
 import upweight.io as folder
-from upweight.data.atomic import atomic_target
+from upweight.base.errors import DataLossWarning, DatasetError
+from upweight.base.files import atomic_target
+from upweight.base.names import hint
 from upweight.data.dataset import Dataset
-from upweight.errors import DataLossWarning, DatasetError
 from upweight.io.format import Format, reading
 
 MINARI_PREFIX = "minari:"
@@ -80,9 +80,10 @@ def _locate(name: str) -> Path:
         siblings = [entry.name for entry in path.parent.iterdir()] if path.parent.is_dir() else []
     except (OSError, ValueError) as error:  # a name no file system takes
         raise DatasetError(f"{name!r}: not a usable path ({error})") from None
-    near = difflib.get_close_matches(path.name, siblings, n=1)
-    hint = f"; did you mean {path.parent / near[0]}?" if near else "; give an existing file or folder, or minari:<id>"
-    raise DatasetError(f"{name}: no such file or folder{hint}")
+    meant = hint(
+        name, [str(path.parent / sibling) for sibling in siblings], otherwise="give an existing one, or minari:<id>"
+    )
+    raise DatasetError(f"{name}: no such file or folder; {meant}")
 
 
 def _locate_minari(dataset_id: str) -> Path:
@@ -110,9 +111,7 @@ def _recognise(path: Path) -> Format:
 
 def _named_format(name: str) -> Format:
     if name not in formats():
-        near = difflib.get_close_matches(name, formats(), n=1)
-        hint = f"did you mean {near[0]!r}?" if near else f"known: {', '.join(formats())}"
-        raise DatasetError(f"unknown format {name!r}; {hint}")
+        raise DatasetError(f"unknown format {name!r}; {hint(name, formats())}")
     return formats()[name]
 
 

@@ -6,8 +6,8 @@ from typing import Any
 
 import numpy as np
 
-from upweight.data.atomic import atomic_target
-from upweight.errors import MissingExtraError
+from upweight.base.errors import MissingExtraError
+from upweight.base.files import atomic_target
 from upweight.policies.policy import Policy
 
 OPSET = 17

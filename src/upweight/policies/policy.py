@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, DTypeLike, NDArray
 
-from upweight.errors import DatasetError
+from upweight.base.errors import DatasetError
 from upweight.policies.safetensors_file import read_safetensors, write_safetensors
 
 FORMAT_VERSION = 1

@@ -15,8 +15,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from upweight.data.atomic import atomic_target
-from upweight.errors import DatasetError
+from upweight.base.errors import DatasetError
+from upweight.base.files import atomic_target
 
 _NAMES = {
     "F64": "<f8",

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from upweight.errors import UpweightWarning
+from upweight.base.errors import UpweightWarning
 from upweight.report.aggregate import as_thresholds, performance_profile
 from upweight.report.scores import GivenScores, ScoreError, Scores, as_scores, pair
 

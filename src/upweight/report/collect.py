@@ -4,12 +4,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from upweight.errors import DatasetError
-from upweight.experiments.store import Record, StoreReader
+from upweight.base.errors import DatasetError
 from upweight.report.names import DatasetName, name_algorithm, name_sampler, sort_datasets, sort_methods
 from upweight.report.results import DatasetFacts, ReportRun, Results
 from upweight.report.run_scores import RunScore, count_scores
 from upweight.report.store_names import DataKey, data_key, dataset_names, find_dataset, known_settings
+from upweight.studies.store import Record, StoreReader
 
 
 def collect(stores: StoreReader | Sequence[StoreReader], *, updates: int | None = None) -> Results:

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from upweight.errors import UpweightWarning
+from upweight.base.errors import UpweightWarning
 from upweight.report.aggregate import difference, iqm, probability_of_improvement
 from upweight.report.bootstrap import FEW_RUNS, Estimate, ProfileBand, interval, interval_of_pair, profile_band
 from upweight.report.names import DatasetName, Sampler

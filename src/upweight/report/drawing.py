@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from upweight.errors import MissingExtraError
+from upweight.base.errors import MissingExtraError
 from upweight.report.names import UNIFORM, Sampler
 
 FONT_SIZE = 9

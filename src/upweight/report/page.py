@@ -5,10 +5,9 @@ from collections.abc import Iterable, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 
-from upweight.data.atomic import atomic_target
+from upweight.base.errors import DatasetError
+from upweight.base.files import atomic_target
 from upweight.data.reference_scores import D4RL_REFERENCE_SCORES
-from upweight.errors import DatasetError
-from upweight.experiments.store import open_store
 from upweight.report.bootstrap import FEW_RUNS
 from upweight.report.collect import collect
 from upweight.report.comparison import Intervals
@@ -21,6 +20,7 @@ from upweight.report.page_style import CSS
 from upweight.report.results import ReportRun, Results
 from upweight.report.table_formats import scores_html
 from upweight.report.tables import ScoreTable, score_text
+from upweight.studies.store import open_store
 
 _USUAL_STORE = "results"  # says nothing
 

@@ -9,7 +9,7 @@ from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass
 
 from upweight.data.reference_scores import find_reference_scores, normalize_returns
-from upweight.experiments.store import Record
+from upweight.studies.store import Record
 
 RANDOM_POLICY = 0.0  # as a normalised score
 

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from upweight.errors import UpweightError
+from upweight.base.errors import UpweightError
 
 GivenScores = Mapping[str, ArrayLike] | Sequence[ArrayLike] | NDArray[Any]
 

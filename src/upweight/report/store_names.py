@@ -5,10 +5,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from upweight.errors import DatasetError, UpweightError
-from upweight.experiments.run_spec import run_spec_from_dict
-from upweight.experiments.store import Record
+from upweight.base.errors import DatasetError, UpweightError
 from upweight.report.names import DatasetName, name_dataset, name_sampler
+from upweight.studies.run_spec import run_spec_from_dict
+from upweight.studies.store import Record
 
 DataKey = tuple[str, int | None, int | None, str | None]  # what tells datasets apart: name, steps, seed, content
 
@@ -62,7 +62,7 @@ def known_settings(records: Sequence[Record]) -> dict[str, dict[str, Mapping[str
 
 def _presets(spec: Mapping[str, Any]) -> dict[str, Mapping[str, Any]]:
     try:
-        from upweight.experiments.packing import config_of
+        from upweight.studies.run_spec import config_of
 
         kind = type(config_of(run_spec_from_dict(spec)))
         return {name: kind.preset(name).to_dict() for name in kind.presets}

@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from upweight.errors import RolloutError, UpweightError
+from upweight.base.errors import RolloutError, UpweightError
 from upweight.policies.policy import Policy
 from upweight.rollout.environments import find_spec
 from upweight.rollout.episode import Episode, Trajectory, episode_streams

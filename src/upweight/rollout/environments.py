@@ -1,13 +1,13 @@
 """The one place that builds environments."""
 
-import difflib
 import importlib
 import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
-from upweight.errors import MissingExtraError, RolloutError
+from upweight.base.errors import MissingExtraError, RolloutError
+from upweight.base.names import hint
 
 REPLACED_ACTIONS = 0.1  # probability that a stochastic environment plays a random action instead
 STOCHASTIC = {
@@ -63,9 +63,8 @@ def find_spec(env_id: str) -> Any:
     try:
         return gymnasium.spec(env_id)
     except (gymnasium.error.Error, ImportError, TypeError, ValueError) as error:
-        near = difflib.get_close_matches(str(env_id), list(gymnasium.registry), n=3)
-        hint = f"did you mean {' or '.join(near)}?" if near else f"({error})"
-        raise RolloutError(f"unknown environment {env_id!r}; {hint}") from None
+        meant = hint(str(env_id), gymnasium.registry, most=3, otherwise=f"({error})")
+        raise RolloutError(f"unknown environment {env_id!r}; {meant}") from None
 
 
 def _gymnasium() -> Any:

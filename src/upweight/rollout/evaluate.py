@@ -8,8 +8,8 @@ from typing import Any, overload
 import numpy as np
 from numpy.typing import NDArray
 
+from upweight.base.errors import RolloutError
 from upweight.data.reference_scores import find_reference_scores, normalize_returns
-from upweight.errors import RolloutError
 from upweight.policies.policy import Policy, load_policy
 from upweight.rollout.block import LANES, Block, make_block, play
 from upweight.rollout.environments import make_environment

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from upweight.errors import RolloutError
+from upweight.base.errors import RolloutError
 from upweight.policies.policy import Policy
 
 

@@ -16,8 +16,8 @@ from dataclasses import dataclass
 from itertools import islice
 from typing import Any, Generic, TypeVar
 
-from upweight.data.progress import report
-from upweight.errors import MissingExtraError, RolloutError
+from upweight.base.errors import MissingExtraError, RolloutError
+from upweight.base.progress import report
 
 Task = TypeVar("Task")
 Result = TypeVar("Result")

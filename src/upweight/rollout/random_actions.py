@@ -4,7 +4,7 @@ from typing import Any
 
 import numpy as np
 
-from upweight.errors import RolloutError
+from upweight.base.errors import RolloutError
 
 
 def random_action(space: Any, rng: np.random.Generator) -> Any:

@@ -11,10 +11,10 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from upweight.base.errors import WeightingError
 from upweight.data.dataset import Dataset
 from upweight.data.statistics import episode_mass
 from upweight.data.validate import as_weights
-from upweight.errors import WeightingError
 from upweight.samplers.draw import TwoLevelDraw
 from upweight.samplers.sampler import Sampler
 

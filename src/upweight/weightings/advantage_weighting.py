@@ -12,9 +12,9 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
+from upweight.base.errors import UpweightWarning, WeightingError
 from upweight.data.baseline import LinearBaseline
 from upweight.data.dataset import Dataset
-from upweight.errors import UpweightWarning, WeightingError
 from upweight.weightings.boltzmann import boltzmann, check_temperature
 from upweight.weightings.weighting import Weighting
 

@@ -5,7 +5,7 @@ import math
 import numpy as np
 from numpy.typing import NDArray
 
-from upweight.errors import WeightingError
+from upweight.base.errors import WeightingError
 
 
 def check_temperature(temperature: float) -> None:

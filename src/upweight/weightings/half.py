@@ -9,8 +9,8 @@ from typing import ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
+from upweight.base.errors import WeightingError
 from upweight.data.dataset import Dataset
-from upweight.errors import WeightingError
 from upweight.weightings.weighting import Weighting
 
 

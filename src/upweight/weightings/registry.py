@@ -1,6 +1,5 @@
 """Find the weightings in this folder by name."""
 
-import difflib
 import importlib
 import pkgutil
 from collections.abc import Mapping
@@ -9,7 +8,8 @@ from functools import cache
 from typing import Any
 
 import upweight.weightings as folder
-from upweight.errors import WeightingError
+from upweight.base.errors import WeightingError
+from upweight.base.names import hint
 from upweight.weightings.weighting import Weighting
 
 
@@ -26,9 +26,7 @@ def make_weighting(name: str, **settings: Any) -> Weighting:
     """A weighting by its short name, e.g. ``make_weighting("rw", temperature=0.1)``."""
     classes = weighting_classes()
     if name not in classes:
-        near = difflib.get_close_matches(name, classes, n=1)
-        hint = f"did you mean {near[0]!r}?" if near else f"known: {', '.join(classes)}"
-        raise WeightingError(f"unknown weighting {name!r}; {hint}")
+        raise WeightingError(f"unknown weighting {name!r}; {hint(name, classes)}")
     known = [field.name for field in fields(classes[name])]
     unknown = set(settings) - set(known)
     if unknown:

@@ -13,9 +13,9 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from upweight.base.errors import UpweightWarning, WeightingError
 from upweight.data.dataset import Dataset
 from upweight.data.validate import as_weights
-from upweight.errors import UpweightWarning, WeightingError
 
 
 @dataclass(frozen=True)

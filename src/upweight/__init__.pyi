@@ -1,0 +1,87 @@
+"""The public names of the package, and where each lives: the only list of them."""
+
+from upweight.adapters.batches import Batches as Batches, batches as batches
+from upweight.base.errors import (
+    AdapterError as AdapterError,
+    DataLossWarning as DataLossWarning,
+    DatasetError as DatasetError,
+    MissingExtraError as MissingExtraError,
+    RolloutError as RolloutError,
+    UpweightError as UpweightError,
+    UpweightWarning as UpweightWarning,
+    WeightingError as WeightingError,
+)
+from upweight.data.baseline import LinearBaseline as LinearBaseline
+from upweight.data.combine import concat as concat
+from upweight.data.dataset import Dataset as Dataset, Transitions as Transitions
+from upweight.data.mixing import mix as mix
+from upweight.data.reference_scores import (
+    ReferenceScores as ReferenceScores,
+    normalize_returns as normalize_returns,
+    reference_scores as reference_scores,
+)
+from upweight.data.statistics import (
+    effective_episodes as effective_episodes,
+    effective_steps as effective_steps,
+    hoeffding_probability as hoeffding_probability,
+    hoeffding_radius as hoeffding_radius,
+    mass_per_label as mass_per_label,
+    positive_sided_variance as positive_sided_variance,
+    step_weighted_return as step_weighted_return,
+    weighted_return as weighted_return,
+)
+from upweight.engine.run import Run as Run, algorithm_config as algorithm_config
+from upweight.engine.tracking import tensorboard_callback as tensorboard_callback, wandb_callback as wandb_callback
+from upweight.engine.train import (
+    RunResult as RunResult,
+    TrainingPaused as TrainingPaused,
+    plan_training as plan_training,
+    train as train,
+)
+from upweight.inspection.report import Inspection as Inspection, inspect as inspect
+from upweight.inspection.suggestion import Suggestion as Suggestion, suggest as suggest
+from upweight.io.registry import save as save
+from upweight.loading import load as load
+from upweight.policies.onnx_export import export_onnx as export_onnx
+from upweight.policies.policy import Policy as Policy, load_policy as load_policy
+from upweight.recipes.make import make_dataset as make_dataset
+from upweight.recipes.recipe import recipe_names as recipe_names
+from upweight.report.aggregate import (
+    iqm as iqm,
+    optimality_gap as optimality_gap,
+    performance_profile as performance_profile,
+    probability_of_improvement as probability_of_improvement,
+)
+from upweight.report.bootstrap import interval as interval, interval_of_pair as interval_of_pair
+from upweight.report.collect import collect as collect
+from upweight.report.comparison import Intervals as Intervals
+from upweight.report.page import write_report as write_report
+from upweight.report.replicate import Replication as Replication, replicate as replicate
+from upweight.rollout.environments import (
+    make_environment as make_environment,
+    register_environments as register_environments,
+)
+from upweight.rollout.evaluate import Evaluation as Evaluation, evaluate as evaluate
+from upweight.samplers.episode import EpisodeSampler as EpisodeSampler
+from upweight.samplers.step import StepSampler as StepSampler
+from upweight.studies.experiment_file import (
+    Experiment as Experiment,
+    find_experiment as find_experiment,
+    read_experiment as read_experiment,
+)
+from upweight.studies.store import Store as Store, open_store as open_store
+from upweight.sweeps.sweep import (
+    SweepPlan as SweepPlan,
+    SweepResult as SweepResult,
+    plan_sweep as plan_sweep,
+    sweep as sweep,
+)
+from upweight.weightings.advantage_weighting import AdvantageWeighting as AdvantageWeighting
+from upweight.weightings.half import Half as Half
+from upweight.weightings.registry import make_weighting as make_weighting, weighting_from_dict as weighting_from_dict
+from upweight.weightings.return_weighting import ReturnWeighting as ReturnWeighting
+from upweight.weightings.top_fraction import TopFraction as TopFraction
+from upweight.weightings.uniform import Uniform as Uniform
+from upweight.weightings.weighting import Weighting as Weighting, resolve_weights as resolve_weights
+
+__version__: str

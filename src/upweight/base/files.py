@@ -1,0 +1,60 @@
+"""Write a file or folder completely or not at all."""
+
+import errno
+import os
+import shutil
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from upweight.base.errors import DatasetError
+
+_NO_ROOM = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}
+
+
+@contextmanager
+def atomic_target(path: Path) -> Iterator[Path]:
+    """A path beside ``path`` to write to; it takes the place of ``path`` when the block ends well, else is removed.
+
+    The block may make it a file or a folder. An existing file is replaced, an existing folder is refused.
+    """
+    if path.is_dir():
+        raise DatasetError(
+            f"{path}: expected a path to write to, found an existing folder; remove it or choose another"
+        )
+    if not path.parent.is_dir():
+        raise DatasetError(f"{path}: expected an existing folder to write into, but {path.parent} is not one")
+    with naming(path):
+        workshop = Path(tempfile.mkdtemp(prefix=f".{path.name}.", dir=path.parent))
+        try:
+            target = workshop / path.name
+            yield target
+            for file in [target, *target.rglob("*")] if target.is_dir() else [target]:
+                _flush(file)
+            os.replace(target, path)
+            _flush(path.parent)
+        finally:
+            shutil.rmtree(workshop, ignore_errors=True)
+
+
+@contextmanager
+def naming(path: Path) -> Iterator[None]:
+    """Make the system's errors about writing say which file it was, and what to do about a full disk."""
+    try:
+        yield
+    except OSError as error:
+        if error.errno in _NO_ROOM:
+            error.strerror = f"{os.strerror(error.errno)}; make room and start again: what was complete before is kept"
+            error.filename = str(path)
+        elif error.filename is None:
+            error.filename = str(path)
+        raise
+
+
+def _flush(path: Path) -> None:
+    handle = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)

@@ -1,1 +1,0 @@
-"""How datasets are made: behaviour policies, the program that trained them, and recipes that turn them into datasets."""

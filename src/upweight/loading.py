@@ -1,0 +1,49 @@
+"""The one ``load``: a file, a Minari dataset, or a dataset by name."""
+
+import os
+import re
+from pathlib import Path
+from typing import Any
+
+from upweight.base.errors import DatasetError
+from upweight.base.names import closest
+from upweight.data.dataset import Dataset
+from upweight.io.registry import load as load_file
+from upweight.recipes.make import make_dataset
+from upweight.recipes.recipe import recipe_names
+
+_PLAIN_NAME = re.compile(r"[a-z0-9]+(-[a-z0-9]+)+")  # no folder, no suffix
+
+
+def load(
+    name: str | os.PathLike[str],
+    *,
+    format: str | None = None,
+    horizon: int | None = None,
+    steps: int | None = None,
+    seed: int | None = None,
+    workers: int | None = None,
+    **options: Any,
+) -> Dataset:
+    """Read a dataset: an existing file or folder, ``minari:<id>``, or the name of a recipe such as ``hopper-expert``.
+
+    A recipe (:func:`make_dataset`) takes ``steps``, ``seed`` and ``workers``. For files, the format is recognised by
+    content; ``format`` overrides that. ``horizon`` is the environment's time limit in steps: truncated episodes shorter
+    than it were cut by the collector and are marked incomplete (replay-buffer datasets flag such cuts as time-outs).
+    Further ``options`` go to the format's reader.
+    """
+    text = os.fspath(name)
+    if is_recipe(text):
+        if format is not None or horizon is not None or options:
+            raise DatasetError(f"{text}: is made, not read from a file; it takes steps, seed and workers only")
+        return make_dataset(text, steps=steps, seed=seed or 0, workers=workers)
+    if steps is not None or seed is not None or workers is not None:
+        raise DatasetError(f"{text}: steps, seed and workers are for datasets made by name, such as hopper-expert")
+    return load_file(text, format=format, horizon=horizon, **options)
+
+
+def is_recipe(name: str) -> bool:
+    """Whether a name means a recipe: one that exists, or something very like one that is no file."""
+    if not _PLAIN_NAME.fullmatch(name) or Path(name).exists():
+        return False
+    return bool(closest(name, recipe_names(), cutoff=0.75))

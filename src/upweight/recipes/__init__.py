@@ -1,0 +1,1 @@
+"""Datasets by name: tasks, shipped policies, recipes, cached collection."""

@@ -1,0 +1,63 @@
+"""A run of a study: everything that determines its result, and its name."""
+
+import hashlib
+import json
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from upweight.engine.config import Config
+from upweight.engine.run import algorithm_config
+
+FORMAT_VERSION = 1  # of everything below that turns a description into numbers; a new one means new runs
+
+
+@dataclass(frozen=True)
+class DataSpec:
+    """A dataset: a recipe by name, steps and seed, or a file by its content."""
+
+    name: str  # of the recipe, or the file's path: where to find that content
+    steps: int | None  # of the recipe
+    seed: int | None  # of the recipe
+    env_id: str  # where policies trained on it are evaluated
+    content: str | None = None  # hash of a file's numbers
+
+
+@dataclass(frozen=True)
+class RunSpec:
+    """One agent: trained on a dataset with a weighting and a seed, then evaluated.
+
+    ``algorithm`` and ``weighting`` are descriptions, complete with all settings, so that a changed default is another run.
+    """
+
+    data: DataSpec
+    algorithm: str
+    config: Mapping[str, Any]
+    weighting: Mapping[str, Any]
+    seed: int
+    updates: int
+    precision: str
+    episodes: int  # of the evaluation; they start alike for all runs of one seed
+
+    def to_dict(self) -> dict[str, Any]:
+        return {"format": FORMAT_VERSION, **asdict(self)}
+
+    @property
+    def run_id(self) -> str:
+        """A hash of all of it, but for the path of a file: what it holds counts, not where it lies."""
+        described = self.to_dict()
+        if self.data.content is not None:
+            del described["data"]["name"]
+        text = json.dumps(described, sort_keys=True, allow_nan=False)
+        return hashlib.sha256(text.encode()).hexdigest()[:16]
+
+
+def run_spec_from_dict(values: Mapping[str, Any]) -> RunSpec:
+    """The way back from :meth:`RunSpec.to_dict`."""
+    rest = {name: value for name, value in values.items() if name not in {"format", "data"}}
+    return RunSpec(data=DataSpec(**values["data"]), **rest)
+
+
+def config_of(run: RunSpec) -> Config:
+    """The algorithm's settings."""
+    return type(algorithm_config(run.algorithm)).from_dict(run.config)

@@ -1,0 +1,1 @@
+"""Doing a study: plan, claim, train, evaluate, store."""

@@ -1,0 +1,65 @@
+"""How long populations may take, before anything is measured: good to a factor of two."""
+
+import itertools
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import jax
+
+from upweight.engine.algorithm import find_algorithm
+from upweight.rollout.pool import usable_cores
+from upweight.studies.run_spec import RunSpec, config_of
+from upweight.sweeps.packing import Population
+
+_OPERATIONS_PER_SECOND = {"cpu": 55e9, "gpu": 45e12}  # of matrix products, per core or device, as training reaches them
+_COMPILE_SECONDS = 10
+_TYPICAL_INPUT = 24  # numbers of an observation and an action
+_SECONDS_PER_STEP = 120e-6  # of a simulator, on one core
+_STEPS_PER_EPISODE = 800
+
+
+@dataclass(frozen=True)
+class Estimate:
+    """How long it may take on this machine."""
+
+    training: float  # seconds
+    evaluation: float  # seconds
+    device: str  # that trains: "2 CPU cores", "NVIDIA H200"
+
+    def __str__(self) -> str:
+        work = f"{_duration(self.training)} of training and {_duration(self.evaluation)} of evaluation"
+        return f"{work} on {self.device} (give or take a factor of two), beside making datasets"
+
+
+def estimate_time(populations: Sequence[Population], done: Mapping[str, float]) -> Estimate:
+    """``done``, by population_id, is the share that is done of those that were begun."""
+    kind, cores = ("cpu" if jax.default_backend() == "cpu" else "gpu"), usable_cores()
+    speed = _OPERATIONS_PER_SECOND[kind] * (cores if kind == "cpu" else 1)
+    operations = 0.0
+    for population in populations:
+        left = 1.0 - done.get(population.population_id, 0.0)
+        operations += left * sum(run.updates * operations_per_update(run) for run in population.runs)
+    steps = _STEPS_PER_EPISODE * sum(run.episodes for population in populations for run in population.runs)
+    return Estimate(
+        training=operations / speed + _COMPILE_SECONDS * len(populations),
+        evaluation=steps * _SECONDS_PER_STEP / cores,
+        device=f"{cores} CPU core{'' if cores == 1 else 's'}" if kind == "cpu" else jax.devices()[0].device_kind,
+    )
+
+
+def operations_per_update(run: RunSpec) -> float:
+    """Floating-point operations of the matrix products: forward and backward of every row that meets a network."""
+    config = config_of(run)
+    widths = (_TYPICAL_INPUT, *config.hidden_units, 1)
+    weights = sum(inputs * outputs for inputs, outputs in itertools.pairwise(widths))
+    return 4.0 * find_algorithm(run.algorithm).network_rows(config) * weights
+
+
+def _duration(seconds: float) -> str:
+    """In seconds, minutes up to 90, hours up to 48, or days; a decimal only below 10."""
+    if seconds < 90:
+        return f"{max(1, round(seconds))} s"
+    if seconds < 5400:
+        return f"{seconds / 60:.0f} min"
+    number, unit = (seconds / 3600, "h") if seconds < 48 * 3600 else (seconds / 86400, "days")
+    return f"{number:.1f} {unit}" if number < 9.95 else f"{number:,.0f} {unit}"

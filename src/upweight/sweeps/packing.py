@@ -1,0 +1,51 @@
+"""From runs to populations: what can train together is put together."""
+
+import hashlib
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from upweight.base.errors import DatasetError
+from upweight.studies.run_spec import DataSpec, RunSpec, config_of
+
+
+@dataclass(frozen=True)
+class Population:
+    """Runs that one program trains: same pool of data, same shapes, same number of updates."""
+
+    runs: tuple[RunSpec, ...]
+
+    @property
+    def population_id(self) -> str:
+        """By its runs, so that an interrupted one is found again."""
+        return hashlib.sha256(" ".join(run.run_id for run in self.runs).encode()).hexdigest()[:16]
+
+    @property
+    def title(self) -> str:
+        names = sorted({_short_name(run.data) for run in self.runs})
+        return f"{self.runs[0].algorithm} on {', '.join(names)}"
+
+
+def pack(runs: Sequence[RunSpec], *, max_agents: int | None = None) -> list[Population]:
+    """Populations of runs that can share a program, of at most ``max_agents`` each."""
+    if max_agents is not None and max_agents < 1:
+        raise DatasetError(f"max_agents (--max-agents): expected at least 1, found {max_agents}")
+    groups: dict[object, list[RunSpec]] = {}
+    for run in runs:
+        groups.setdefault(_key(run), []).append(run)
+    populations = []
+    for members in groups.values():
+        size = max_agents or len(members)
+        populations += [Population(tuple(members[first : first + size])) for first in range(0, len(members), size)]
+    return populations
+
+
+def _short_name(data: DataSpec) -> str:
+    """The task of a recipe, or the file's name."""
+    return data.name.split("-")[0] if data.content is None else Path(data.name).name
+
+
+def _key(run: RunSpec) -> object:
+    data = run.data
+    pool = (data.env_id, data.steps, data.seed) if data.content is None else data.content  # recipes of a task share one
+    return (pool, run.algorithm, config_of(run).compile_key(), run.updates, run.precision)

@@ -1,0 +1,179 @@
+"""``sweep``: do what is missing of a study, and keep it."""
+
+import math
+import time
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from upweight.base.errors import DatasetError
+from upweight.base.progress import report
+from upweight.engine.train import TrainingPaused
+from upweight.studies.experiment_file import Experiment
+from upweight.studies.run_spec import RunSpec
+from upweight.studies.store import Store
+from upweight.sweeps.estimate import Estimate, estimate_time
+from upweight.sweeps.executor import Executor, LocalExecutor
+from upweight.sweeps.packing import Population, pack
+from upweight.sweeps.work import Work
+
+
+@dataclass(frozen=True)
+class SweepPlan:
+    """What a sweep would do."""
+
+    experiment: Experiment
+    finished: int  # runs that are in the store already
+    damaged: int  # runs whose files cannot be used: they are done again
+    populations: tuple[Population, ...]  # of the runs to do
+    begun: Mapping[str, float]  # by population_id: the share that is done of those that were begun
+    estimate: Estimate
+
+    @property
+    def to_do(self) -> int:
+        """Runs of the study that are not finished."""
+        return len(self.experiment.runs) - self.finished
+
+    def __str__(self) -> str:
+        lines = [
+            f"{self.experiment.name}: {_count(len(self.experiment.runs), 'run')}, {self.finished:,} finished, "
+            f"{self.to_do:,} to do"
+        ]
+        if self.damaged:
+            lines.append(f"  the files of {_count(self.damaged, 'run')} are damaged or of another version: done again")
+        lines += [f"  {self._describe(population)}" for population in self.populations]
+        if self.to_do:
+            lines.append(f"  about {self.estimate}")
+        return "\n".join(lines)
+
+    def _describe(self, population: Population) -> str:
+        agents, updates = len(population.runs), population.runs[0].updates
+        text = f"{population.title}: {_count(agents, 'agent')} x {updates:,} updates"
+        if population.population_id not in self.begun:
+            return text
+        text += f", goes on with a training that is {self.begun[population.population_id]:.0%} done"
+        wanted = {run.run_id for run in self.experiment.runs}
+        if others := sum(run.run_id not in wanted for run in population.runs):
+            text += f" ({others:,} of its runs are not of this study: a training is one piece)"
+        return text
+
+
+@dataclass(frozen=True)
+class SweepResult:
+    """What a sweep did, of the runs of its study."""
+
+    finished: int
+    remaining: int
+    paused: bool  # time ran out, and the next call goes on
+    diverged: int = 0  # of the finished ones
+    paused_at: str = ""  # how far the training is that was paused
+    failures: tuple[str, ...] = ()  # populations that could not be done, and why
+
+
+def plan_sweep(experiment: Experiment, store: str | Path | Store, *, max_agents: int | None = None) -> SweepPlan:
+    """What is missing, how it would be packed, and how long it may take; writes nothing."""
+    return _plan(experiment, store if isinstance(store, Store) else Store.find(store), max_agents, failed=())
+
+
+def sweep(
+    experiment: Experiment,
+    store: str | Path,
+    *,
+    max_minutes: float = math.inf,
+    max_agents: int | None = None,
+    executor: Executor | None = None,
+) -> SweepResult:
+    """Train and evaluate every run of the study that is not in the store yet.
+
+    It may be stopped at any moment and started again: finished runs are never repeated, and a training under way goes on from
+    its last checkpoint. ``max_minutes`` cuts it into slices that add up. A population that cannot be done is noted in
+    ``failures``, and the others are done.
+    """
+    if not max_minutes >= 0:
+        raise DatasetError(f"max_minutes (--max-minutes): expected a number from 0, found {max_minutes}")
+    deadline = time.monotonic() + 60 * max_minutes
+    return _Sweep(experiment, Store(store, create=True), max_agents, executor or LocalExecutor(), deadline).run()
+
+
+class _Sweep:
+    """A sweep under way."""
+
+    def __init__(
+        self, experiment: Experiment, store: Store, max_agents: int | None, executor: Executor, deadline: float
+    ) -> None:
+        self._experiment, self._store, self._max_agents = experiment, store, max_agents
+        self._executor, self._deadline = executor, deadline
+        self._failures: dict[str, str] = {}  # by population
+        self._failed: set[str] = set()  # runs
+        self._paused = False
+
+    def run(self) -> SweepResult:
+        paused_at = ""
+        try:
+            while self._round():
+                pass
+        except TrainingPaused as pause:
+            self._paused, paused_at = True, str(pause)
+        finished = [run.run_id for run in self._experiment.runs if run.run_id in self._store]
+        return SweepResult(
+            finished=len(finished),
+            remaining=len(self._experiment.runs) - len(finished),
+            paused=self._paused,
+            diverged=sum(self._store.run(run_id)["status"] == "diverged" for run_id in finished),
+            paused_at=paused_at,
+            failures=tuple(self._failures.values()),
+        )
+
+    def _round(self) -> bool:
+        """Do what can be done now; True if it is worth another look: a sweep beside this one may have been stopped."""
+        plan = _plan(self._experiment, self._store, self._max_agents, failed=self._failed)
+        total, did = len(self._experiment.runs), False
+        report("runs", plan.finished, total)
+        for outcome in self._executor.execute(plan.populations, self._store, deadline=self._deadline):
+            did = True
+            if outcome.failure is not None:
+                self._failures[outcome.population.population_id] = f"{outcome.population.title}: {outcome.failure}"
+                self._failed |= {run.run_id for run in outcome.population.runs}
+            left = [run.run_id for run in self._experiment.runs if run.run_id not in self._store]
+            report("runs", total - len(left), total, outcome.population.title)
+            if time.monotonic() > self._deadline and not self._failed.issuperset(left):
+                self._paused = True
+                return False
+        return did
+
+
+def _plan(experiment: Experiment, store: Store | None, max_agents: int | None, *, failed: Collection[str]) -> SweepPlan:
+    missing = [run for run in experiment.runs if store is None or run.run_id not in store]
+    pending = [run for run in missing if run.run_id not in failed]
+    begun = [] if store is None else list(_under_way(pending, experiment, Work(store)))
+    started = {run.run_id for population in begun for run in population.runs}
+    populations = begun + pack([run for run in pending if run.run_id not in started], max_agents=max_agents)
+    done = {} if store is None else {each.population_id: Work(store).share_done(each) for each in begun}
+    return SweepPlan(
+        experiment=experiment,
+        finished=len(experiment.runs) - len(missing),
+        damaged=sum(store is not None and store.is_damaged(run.run_id) for run in missing),
+        populations=tuple(populations),
+        begun=done,
+        estimate=estimate_time(populations, done),
+    )
+
+
+def _under_way(pending: Sequence[RunSpec], experiment: Experiment, work: Work) -> Iterator[Population]:
+    """Populations that were begun and have runs to do, complete: a training is one piece."""
+    wanted = {run.run_id for run in pending}
+    paths = {run.data.content: run.data.name for run in experiment.runs}  # where a file's content is now
+    for population in work.begun():
+        if any(run.run_id in wanted for run in population.runs):
+            yield Population(tuple(_moved(run, paths) for run in population.runs))
+
+
+def _moved(run: RunSpec, paths: Mapping[str | None, str]) -> RunSpec:
+    if run.data.content is None:
+        return run
+    return replace(run, data=replace(run.data, name=paths.get(run.data.content, run.data.name)))
+
+
+def _count(number: int, what: str) -> str:
+    """1 run, 2 runs."""
+    return f"{number:,} {what}{'' if number == 1 else 's'}"

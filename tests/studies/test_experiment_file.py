@@ -1,0 +1,306 @@
+"""Experiment files: what they spell out, and what is wrong with wrong ones."""
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import upweight as uw
+from upweight.studies.experiment_file import find_experiment, read_experiment, suite_names
+from upweight.studies.experiment_text import ExperimentError, find_statements
+from upweight.studies.run_spec import run_spec_from_dict
+
+GOOD = """\
+name = "study"
+updates = 10
+seeds = 2
+
+[[grid]]
+datasets = ["cartpole-expert-random-*"]
+algorithms = ["discrete_bc", {name = "discrete_cql", conservative_weight = 0.5}]
+weightings = ["uniform", {name = "rw", temperature = 0.2}]
+
+[[grid]]
+datasets = ["cartpole-random"]
+algorithms = ["discrete_bc"]
+seeds = [7]
+
+[scale.smoke]
+updates = 1
+seeds = 1
+"""
+
+
+def write(folder: Path, text: str) -> Path:
+    path = folder / "study.toml"
+    path.write_text(text)
+    return path
+
+
+def test_a_grid_is_spelled_out(tmp_path: Path) -> None:
+    experiment = read_experiment(write(tmp_path, GOOD))
+    assert len(experiment.runs) == 4 * 2 * 2 * 2 + 1
+    assert len({run.run_id for run in experiment.runs}) == len(experiment.runs)
+    last = experiment.runs[-1]
+    assert (last.data.name, last.seed, last.updates, last.episodes) == ("cartpole-random", 7, 10, 20)
+    assert last.data.env_id == "upweight/StochasticCartPole-v1" and last.data.steps == 100_000
+    assert last.weighting == {"name": "uniform"}
+    weights = {run.config["conservative_weight"] for run in experiment.runs if run.algorithm == "discrete_cql"}
+    assert weights == {0.5}
+    assert run_spec_from_dict(last.to_dict()) == last
+    changed = read_experiment(tmp_path / "study.toml", changes={"seeds": [3], "dataset_seed": 9})
+    assert {(run.seed, run.data.seed) for run in changed.runs} == {(3, 9)}
+    smoke = read_experiment(tmp_path / "study.toml", scale="smoke", only="*-5", algorithms=["discrete_bc"])
+    assert [(run.data.name, run.updates, run.seed) for run in smoke.runs] == [("cartpole-expert-random-5", 1, 0)] * 2
+
+
+def test_files_and_suites_are_read_by_name(tmp_path: Path) -> None:
+    path = write(tmp_path, GOOD)
+    assert read_experiment(str(path)) == read_experiment(path)
+    assert read_experiment("paper/stochastic", scale="smoke") == read_experiment(
+        find_experiment("paper/stochastic"), scale="smoke"
+    )
+    with pytest.raises(ExperimentError, match="no such file, and no suite of that name; suites: demo, paper/mixed"):
+        read_experiment(tmp_path / "nothing.toml")
+
+
+def test_a_name_stands_for_everything_that_matters(tmp_path: Path) -> None:
+    run = read_experiment(write(tmp_path, GOOD)).runs[0]
+    again = read_experiment(write(tmp_path, "# a comment\n" + GOOD.replace('"study"', '"other name"'))).runs[0]
+    assert run.run_id == again.run_id
+    changes = [
+        ("updates = 10", "updates = 11"),
+        ("seeds = 2", "seeds = [5]"),
+        ("seeds = 2", 'seeds = 2\nprecision = "bfloat16"'),
+    ]
+    changes += [("seeds = 2", "seeds = 2\ndataset_seed = 1"), ("seeds = 2", "seeds = 2\nepisodes = 19")]
+    changes += [('["discrete_bc", {', '[{name = "discrete_bc", batch_size = 32}, {')]
+    ids = {read_experiment(write(tmp_path, GOOD.replace(*change, 1))).runs[0].run_id for change in changes}
+    assert len(ids | {run.run_id}) == len(changes) + 1
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (("updates = 10", "updates = "), r"study\.toml: not a TOML file: .*line 2"),
+        (("updates = 10", "updatse = 10"), r"line 2: updatse: unknown key; did you mean 'updates'"),
+        (("[scale.smoke]", "[scales.smoke]"), r"line 15: scales: unknown key.*did you mean 'scale'"),
+        (("[[grid]]", "[[grids]]"), r"line \d+: grids: unknown key.*did you mean 'grid'"),
+        (("[[grid]]", "[[grid]]\nname = 'x'"), r"line \d+: name: belongs at the top of the file"),
+        (('name = "study"', "name = 3"), r"line 1: name: expected text in quotes, found 3"),
+        (("updates = 10", 'updates = "many"'), r"line 2: updates: expected int, found 'many'"),
+        (("updates = 10", "updates = true"), r"line 2: updates: expected int, found True"),
+        (("updates = 10", "updates = 0"), r"line 2: updates: expected at least 1, found 0"),
+        (("updates = 10\n", ""), r"grid 1: missing key 'updates'"),
+        (("seeds = [7]", "seeds = []"), r"line 13: seeds: expected a number of seeds above 0"),
+        (("seeds = [7]", "seeds = [true]"), r"line 13: seeds: expected a number of seeds"),
+        (('"discrete_bc", {', '"discrete_bd", {'), r"line 7: algorithms: .*discrete_bc"),
+        (("conservative_weight", "conservative_wieght"), r"line 7: algorithms: .*did you mean 'conservative_weight'"),
+        (('"uniform", {', '"unifrom", {'), r"line 8: weightings: .*did you mean 'uniform'"),
+        (("temperature = 0.2", "temperature = -1"), r"line 8: weightings: .*temperature"),
+        (('["uniform", {', '[3, {'), r"line 8: weightings: expected a name or \{name"),
+        (('"cartpole-random"', '"cartpole-randon"'), r"line 11: datasets: no dataset 'cartpole-randon'; did you mean"),
+        (('"cartpole-random"', '"pong-*"'), r"line 11: datasets: no dataset 'pong-\*'"),
+        (('"cartpole-random"', '"logs.npz"'), r"line 11: datasets: logs.npz is a file: say with env ="),
+        (("seeds = 2", 'seeds = 2\nprecision = "half"'), r"line 4: precision: expected one of float32"),
+        (("seeds = [7]", "seeds = [4294967296]"), r"line 13: seeds: .*from 0 to 2\^32 - 1, found \[4294967296\]"),
+        (("seeds = 2", "seeds = 4294967297"), r"line 3: seeds: expected at most 100,000 seeds"),
+        (("updates = 10", "updates = 2147483648"), r"line 2: updates: expected at most 2,147,483,647"),
+        (("seeds = 2", "seeds = 2\ndataset_seed = -1"), r"line 4: dataset_seed: expected at least 0, found -1"),
+        (('["cartpole-random"]', "[]"), r"line 11: datasets: expected at least one, found an empty list"),
+        (('"discrete_bc", {name', '"bc", {name'), r"line 7: algorithms: bc needs continuous actions, but cartpole-"),
+        (('["discrete_bc"]\n', '["discrete_bc"]\nweightings = ["half"]\n'), r"line 13: weightings: cartpole-random: Half"),
+        (("seeds = [7]", 'env = "CartPole-v1"'), r"line 13: env: .*cartpole-random is evaluated in upweight/Stoch"),
+        (("= 0.5}", "= inf}"), r"line 7: algorithms: discrete_cql: conservative_weight: expected a finite number"),
+        (("= 0.5}", '= "a"}'), r"line 7: algorithms: discrete_cql: conservative_weight: expected a number, found 'a'"),
+        (("temperature = 0.2", f"temperature = {10**400}"), r"line 8: weightings: rw: int too large"),
+        (('{name = "rw", temperature = 0.2}', '{name = "half", threshold = "a"}'), r"line 8: weightings: half: threshold: exp"),
+        (("= 0.5}", "= 0.5, hidden_units = 3}"), r"line 7: algorithms: discrete_cql: .*"),
+        (("[[grid]]", "[[ grid ]]"), None),
+        (("[[grid]]\n", "[[ grid ]]\nupdates = 0\n"), r"line 6: updates: expected at least 1"),
+        (('name = "study"', 'name = """\nupdates = 3\n"""'), None),
+        (('name = "study"\nupdates = 10', 'name = """\nupdates = 3\n"""\nupdates = 0'), r"line 4: updates: expected at least"),
+        (("updates = 10", '"updates" = 0'), r"line 2: updates: expected at least 1, found 0"),
+        (("seeds = 2", "seeds = 2\nupdates = 3"), r"not a TOML file: updates: given twice, in lines 2 and 4"),
+        (("[scale.smoke]\nupdates = 1", '[scale.smoke]\nupdates = "1"'), r"line 16: updates: expected int, found '1'"),
+        (("[scale.smoke]\nupdates = 1", "[scale.smoke]\nupdatse = 1"), r"line 16: updatse: unknown key.*did you mean 'updates'"),
+        (("[scale.smoke]\n", "[scale]\nsmoke = 3\n[scale.big]\n"), r"line 16: smoke: expected \[scale.smoke\] with keys"),
+        (("[[grid]]\ndatasets = [\"cartpole-e", "[grid]\ndatasets = [\"cartpole-e"), r"not a TOML file|double brackets"),
+    ],
+)  # fmt: skip
+def test_mistakes_are_named_with_their_line(tmp_path: Path, change: tuple[str, str], message: str | None) -> None:
+    assert change[0] in GOOD
+    if message is None:
+        assert read_experiment(write(tmp_path, GOOD.replace(*change, 1))).runs
+        return
+    with pytest.raises(ExperimentError, match=message):
+        read_experiment(write(tmp_path, GOOD.replace(*change, 1)))
+
+
+def test_what_is_not_there(tmp_path: Path) -> None:
+    path = write(tmp_path, GOOD.replace("updates = 1\n", "updates = -1\n"))
+    with pytest.raises(ExperimentError, match="line 16: updates: expected at least 1, found -1"):
+        read_experiment(path, scale="smoke")
+    path = write(tmp_path, GOOD)
+    with pytest.raises(ExperimentError, match=r"no \[scale.big\]; it has smoke"):
+        read_experiment(path, scale="big")
+    with pytest.raises(ExperimentError, match="no runs are left"):
+        read_experiment(path, only="hopper-*")
+    with pytest.raises(ExperimentError, match="no such file, and no suite of that name; suites: demo, paper/mixed"):
+        find_experiment("paper/mxed")
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("grid = [1]", r"line 1: grid: expected \[\[grid\]\] with double brackets"),
+        ("grid = []", r"line 1: grid: expected at least one"),
+        ("scale = 3", r"line 1: scale: expected tables such as \[scale.smoke\], found 3"),
+        ("scale.smoke = 3", r"line 1: smoke: expected \[scale.smoke\] with keys below it, found 3"),
+        (b"name = '\xff'", r"not a TOML file: not text in UTF-8"),
+    ],
+)
+def test_malformed_files(tmp_path: Path, text: str | bytes, message: str) -> None:
+    path = tmp_path / "study.toml"
+    path.write_bytes(text if isinstance(text, bytes) else text.encode())
+    for scale in (None, "smoke"):
+        with pytest.raises(ExperimentError, match=message):
+            read_experiment(path, scale=scale)
+
+
+def test_options_are_named_instead_of_lines(tmp_path: Path) -> None:
+    path = write(tmp_path, GOOD)
+    for changes, message in (
+        ({"datasets": ["cartpole-randon"]}, "^--set datasets: no dataset 'cartpole-randon'"),
+        ({"weightings": ["rv"]}, "^--set weightings: rv: unknown weighting"),
+        ({"seeds": -1}, "^--set seeds: expected a number of seeds above 0"),
+    ):
+        with pytest.raises(ExperimentError, match=message):
+            read_experiment(path, changes=changes)
+    with pytest.raises(ExperimentError, match="--algorithm bc: not one of its algorithms .discrete_bc, discrete_cql."):
+        read_experiment(path, algorithms=["discrete_bc", "bc"])
+    with pytest.raises(ExperimentError, match="--only hopper-. fits none of its datasets .cartpole-expert-random-1, "):
+        read_experiment(path, only="hopper-*")
+    with pytest.raises(ExperimentError, match="no runs are left with both --only cartpole-random and --algorithm"):
+        read_experiment(path, only="cartpole-random", algorithms=["discrete_cql"])
+
+
+def test_where_keys_stand() -> None:
+    text = 'a.b = """\nc = 1\n""" # d = 2\n[ scale . "x y" ]\n\'e\' = [\n  {f = "]"},\n]\n[[grid]]\ng = 1\n[[ grid ]]\ng = 2'
+    assert find_statements(text) == [
+        (1, ("a", "b")),
+        (4, ("scale", "x y")),
+        (5, ("scale", "x y", "e")),
+        (8, ("grid", 0)),
+        (9, ("grid", 0, "g")),
+        (10, ("grid", 1)),
+        (11, ("grid", 1, "g")),
+    ]
+
+
+def test_one_number_is_one_run(tmp_path: Path) -> None:
+    """However it is spelled."""
+
+    def run_id(algorithm: str, weighting: str) -> str:
+        text = f'updates = 10\ndatasets = ["cartpole-random"]\nalgorithms = [{algorithm}]\nweightings = [{weighting}]'
+        return read_experiment(write(tmp_path, text)).runs[0].run_id
+
+    plain = run_id('"discrete_cql"', '{name = "rw", temperature = 1}')
+    assert plain == run_id('"discrete_cql"', '{name = "rw", temperature = 1.0}')
+    assert plain == run_id('{name = "discrete_cql", conservative_weight = 1}', '{name = "rw", temperature = 1}')
+    for spelled in ("8000", "8000.0"):  # the default
+        assert plain == run_id(
+            f'{{name = "discrete_cql", target_every_updates = {spelled}}}', '{name = "rw", temperature = 1}'
+        )
+    assert plain != run_id('{name = "discrete_cql", target_every_updates = 8001}', '{name = "rw", temperature = 1}')
+
+
+FILE_STUDY = """\
+updates = 10
+datasets = ["data/logs.npz"]
+algorithms = ["discrete_bc"]
+weightings = ["uniform"]
+env = "CartPole-v1"
+"""
+
+
+@pytest.fixture
+def logs(tmp_path: Path) -> Path:
+    (tmp_path / "data").mkdir()
+    uw.save(small_log(), tmp_path / "data" / "logs.npz")
+    return tmp_path
+
+
+def small_log(width: int = 4, actions: int = 2) -> uw.Dataset:
+    """Ten episodes of four steps."""
+    rng = np.random.default_rng(0)
+    return uw.Dataset.from_arrays(
+        observations=rng.standard_normal((40, width)).astype(np.float32),
+        actions=np.arange(40) % actions,
+        rewards=rng.random(40),
+        terminated=np.arange(40) % 4 == 3,
+    )
+
+
+def test_a_file_is_what_it_holds(logs: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its path, and the way to it, do not change a run's name; its content does."""
+    run = read_experiment(write(logs, FILE_STUDY)).runs[0]
+    assert Path(run.data.name) == logs / "data" / "logs.npz"
+    monkeypatch.chdir(logs / "data")
+    same = read_experiment(Path("../study.toml")).runs[0]
+    assert same == run and same.run_id == run.run_id
+    (logs / "data" / "logs.npz").rename(logs / "moved.npz")
+    moved = read_experiment(write(logs, FILE_STUDY.replace("data/logs", "moved"))).runs[0]
+    assert moved.run_id == run.run_id and moved.data.name != run.data.name
+    uw.save(small_log().subset([1, 2]), logs / "data" / "logs.npz")
+    assert read_experiment(write(logs, FILE_STUDY)).runs[0].run_id != run.run_id
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (("CartPole-v1", "NoSuch-v9"), "line 5: env: unknown environment 'NoSuch-v9'"),
+        (("CartPole-v1", "MountainCar-v0"), r"line 5: env: observations: MountainCar-v0 has \(2,\), but .* has \(4,\)"),
+        (("CartPole-v1", "Pendulum-v1"), r"line 5: env: observations: Pendulum-v1 has \(3,\)"),
+        (('["discrete_bc"]', '["iql"]'), "line 3: algorithms: iql needs continuous actions"),
+        (('["uniform"]', '["half"]'), "line 4: weightings: .*Half needs provenance labels"),
+        (("data/logs.npz", "data/log.npz"), "line 2: datasets: .*no such file or folder; did you mean"),
+    ],
+)
+def test_files_must_fit_the_rest(logs: Path, change: tuple[str, str], message: str) -> None:
+    with pytest.raises(ExperimentError, match=message):
+        read_experiment(write(logs, FILE_STUDY.replace(*change)))
+
+
+def test_actions_must_fit_the_environment(tmp_path: Path) -> None:
+    (tmp_path / "data").mkdir()
+    uw.save(small_log(actions=3), tmp_path / "data" / "logs.npz")
+    with pytest.raises(ExperimentError, match="line 5: env: actions: CartPole-v1 has 2, but .* has 3"):
+        read_experiment(write(tmp_path, FILE_STUDY))
+
+
+@pytest.mark.parametrize(
+    ("name", "paper_runs"),
+    [
+        ("paper/mixed", 32 * 4 * 5 * 5 + 12 * 4 * 5),
+        ("paper/regular", 24 * 4 * 4 * 5),
+        ("paper/stochastic", 3 * 8 * 4 * 5),
+        ("paper/temperature", 32 * 4 * 12 * 5),
+        ("paper/percentage", 32 * 4 * 5 * 5),
+        ("paper/official_iql", 32 * 4 * 5),
+    ],
+)
+def test_the_papers_suites(name: str, paper_runs: int) -> None:
+    assert name in suite_names() and set(suite_names()) > {"demo"} and len(suite_names()) == 7
+    runs = read_experiment(find_experiment(name), scale="paper").runs
+    assert len(runs) == paper_runs
+    assert {(run.updates, run.episodes) for run in runs} == {(1_000_000, 20)}
+    quick, smoke = (read_experiment(find_experiment(name), scale=scale).runs for scale in ("quick", "smoke"))
+    assert len(smoke) < len(quick) < len(runs)
+    for run in runs:
+        if (
+            run.algorithm.endswith("cql")
+            and "temperature" in run.weighting
+            and name in {"paper/mixed", "paper/stochastic"}
+        ):
+            assert run.weighting["temperature"] == 0.2
