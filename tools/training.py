@@ -6,7 +6,7 @@ While the accelerator makes E updates per agent, the worker processes make a ste
 step, as usual. Started again on the same folder, the training goes on from its last checkpoint. The folder then holds::
 
     plan.json                  what is trained
-    progress.jsonl             steps and mean return of the last 100 episodes, per agent
+    progress.jsonl             steps, mean and standard deviation of the last 100 returns, per agent
     snapshots/STEPS.safetensors   all actors, every 10,000 steps or so, in float16
     checkpoint.safetensors     everything needed to go on
 """
@@ -17,7 +17,7 @@ import logging
 import os
 import time
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
 from functools import partial
 from pathlib import Path
@@ -220,13 +220,14 @@ class Training:
             self.recent[agent].append(self.running[agent, environment])
         self.running[ended] = 0
 
-    def _means(self) -> list[float | None]:
-        return [float(np.mean(returns)) if returns else None for returns in self.recent]
+    def _over_recent(self, statistic: Callable[[Any], Any]) -> list[float | None]:
+        """Of the returns of the last episodes, per agent; None where none has ended yet."""
+        return [float(statistic(returns)) if returns else None for returns in self.recent]
 
     def _summary(self) -> str:
         """Best mean per task, where an episode has ended."""
         best: dict[str, float] = {}
-        for (task, _), mean in zip(self.plan.agents, self._means(), strict=True):
+        for (task, _), mean in zip(self.plan.agents, self._over_recent(np.mean), strict=True):
             if mean is not None:
                 best[task] = max(best.get(task, mean), mean)
         return ", ".join(f"{task} {mean:,.0f}" for task, mean in best.items())
@@ -239,7 +240,12 @@ class Training:
         folder = self.folder / "snapshots"
         folder.mkdir(exist_ok=True)
         write_safetensors(folder / f"{self.steps:09d}.safetensors", arrays, {"steps": str(self.steps)})
-        line = {"steps": self.steps, "steps_per_second": round(rate, 1), "mean_returns": self._means()}
+        line = {
+            "steps": self.steps,
+            "steps_per_second": round(rate, 1),
+            "mean_returns": self._over_recent(np.mean),
+            "std_returns": self._over_recent(np.std),
+        }
         with (self.folder / "progress.jsonl").open("a") as file:
             file.write(json.dumps(line) + "\n")
 
