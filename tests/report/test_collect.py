@@ -1,13 +1,17 @@
+import json
+import sys
+from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from support.results import add_dataset, add_runs, data_spec
+from support.results import add_dataset, add_runs, data_spec, describe_dataset, run_record
 from upweight.base.errors import DatasetError
 from upweight.report.collect import collect
 from upweight.report.names import name_algorithm, name_dataset, name_sampler, sort_datasets, sort_samplers
 from upweight.studies.run_spec import DataSpec
-from upweight.studies.store import Store
+from upweight.studies.store import Record, Store, StoreReader
 
 
 @pytest.fixture
@@ -164,3 +168,56 @@ def test_bad_input(store: Store, tmp_path: Path) -> None:
     store.write_run(run_id, {"spec": {"data": {}}, "returns": [], "score": 1, "status": "finished"})
     with pytest.raises(DatasetError, match=f"run {run_id}: expected the description of a run"):
         collect(store)
+
+
+class ManyRuns(StoreReader):
+    """A store of so many runs, and as many datasets, of an algorithm that has no presets."""
+
+    def __init__(self, count: int) -> None:
+        self.path, self.count = Path(f"{count}-runs"), count
+
+    def runs(self) -> Iterator[Record]:
+        for number in range(self.count):
+            data = data_spec("hopper-medium", seed=number)
+            run_id, record = run_record(data, "RW", 0.5, algorithm="other", config={"batch_size": number})
+            yield {"run_id": run_id, **record}
+
+    def datasets(self) -> list[Record]:
+        return [describe_dataset(data_spec("hopper-medium", seed=number)) for number in range(self.count)]
+
+
+class CountedText(str):
+    """Text that counts how often it is compared."""
+
+    compared = 0
+
+    def __eq__(self, other: object) -> bool:
+        CountedText.compared += 1
+        return str.__eq__(self, other)
+
+    __hash__ = str.__hash__
+
+
+def count_operations(store: StoreReader, monkeypatch: pytest.MonkeyPatch) -> int:
+    """Calls, resumed generators and comparisons of texts while collecting."""
+    calls = 0
+
+    def count(frame: Any, event: str, argument: Any) -> None:
+        nonlocal calls
+        calls += event in {"call", "c_call"}
+
+    CountedText.compared = 0
+    dumps = json.dumps
+    with monkeypatch.context() as patch:
+        patch.setattr(json, "dumps", lambda *given, **options: CountedText(dumps(*given, **options)))
+        sys.setprofile(count)
+        try:
+            collect(store)
+        finally:
+            sys.setprofile(None)
+    return calls + CountedText.compared
+
+
+def test_ten_times_the_runs_take_about_ten_times_the_work(monkeypatch: pytest.MonkeyPatch) -> None:
+    few, many = (count_operations(ManyRuns(count), monkeypatch) for count in (50, 500))
+    assert many < 15 * few

@@ -31,52 +31,68 @@ def add_runs(
     dataset: str | DataSpec,
     sampler: str | Mapping[str, Any],
     scores: Sequence[float | None],
+    **about: Any,
+) -> list[str]:
+    """One run per score, with seeds 0, 1, ..., each a :func:`run_record`; gives their ids."""
+    found = []
+    for seed, score in enumerate(scores):
+        run_id, record = run_record(dataset, sampler, score, seed=seed, **about)
+        store.write_run(run_id, record)
+        found.append(run_id)
+    return found
+
+
+def run_record(
+    dataset: str | DataSpec,
+    sampler: str | Mapping[str, Any],
+    score: float | None,
     *,
+    seed: int = 0,
     algorithm: str = "bc",
     config: Mapping[str, Any] | None = None,
     updates: int = 1000,
     precision: str = "float32",
     status: str = "finished",
     episodes: int = 20,
-) -> list[str]:
-    """One run per score, with seeds 0, 1, ...; gives their ids."""
-    found = []
-    for seed, score in enumerate(scores):
-        spec = RunSpec(
-            data=data_spec(dataset) if isinstance(dataset, str) else dataset,
-            algorithm=algorithm,
-            config=dict(config or {}),
-            weighting=dict(SAMPLERS[sampler] if isinstance(sampler, str) else sampler),
-            seed=seed,
-            updates=updates,
-            precision=precision,
-            episodes=episodes,
-        )
-        record = {
-            "spec": json.loads(json.dumps(spec.to_dict())),
-            "status": status,
-            "diverged_at": 100 if status == "diverged" else None,
-            "score": score,
-            "mean_return": 3000.0 * (score if score is not None else 0.5),
-            "returns": [3000.0 * (score or 0.5)] * episodes,
-            "lengths": [1000] * episodes,
-            "train_seconds": 1.0,
-            "evaluate_seconds": 1.0,
-            "agents": len(scores),
-            "device": "test",
-            "versions": VERSIONS,
-        }
-        store.write_run(spec.run_id, record)
-        found.append(spec.run_id)
-    return found
+) -> tuple[str, dict[str, Any]]:
+    """A run's id and what a store keeps of it."""
+    spec = RunSpec(
+        data=data_spec(dataset) if isinstance(dataset, str) else dataset,
+        algorithm=algorithm,
+        config=dict(config or {}),
+        weighting=dict(SAMPLERS[sampler] if isinstance(sampler, str) else sampler),
+        seed=seed,
+        updates=updates,
+        precision=precision,
+        episodes=episodes,
+    )
+    return spec.run_id, {
+        "spec": json.loads(json.dumps(spec.to_dict())),
+        "status": status,
+        "diverged_at": 100 if status == "diverged" else None,
+        "score": score,
+        "mean_return": 3000.0 * (score if score is not None else 0.5),
+        "returns": [3000.0 * (score or 0.5)] * episodes,
+        "lengths": [1000] * episodes,
+        "train_seconds": 1.0,
+        "evaluate_seconds": 1.0,
+        "agents": 1,
+        "device": "test",
+        "versions": VERSIONS,
+    }
 
 
 def add_dataset(store: Store, name: str, *, mean: float = 0.1, rpsv: float = 0.01) -> None:
-    """The description of a dataset: most episodes near 0, some near 1."""
+    """Write the description of a dataset."""
     data = data_spec(name)
+    store.write_dataset(data, describe_dataset(data, mean=mean, rpsv=rpsv))
+
+
+def describe_dataset(data: DataSpec, *, mean: float = 0.1, rpsv: float = 0.01) -> dict[str, Any]:
+    """What a store keeps of a dataset: most episodes near 0, some near 1."""
     counts = np.r_[900, 50, np.zeros(56, int), 10, 40]
     edges = np.linspace(-0.05, 1.1, len(counts) + 1).round(6)
-    record = {
+    return {
         "name": data.name,
         "steps": data.steps,
         "seed": data.seed,
@@ -88,7 +104,6 @@ def add_dataset(store: Store, name: str, *, mean: float = 0.1, rpsv: float = 0.0
         "rpsv": rpsv,
         "histogram": {"counts": counts.tolist(), "edges": edges.tolist()},
     }
-    store.write_dataset(data, record)
 
 
 def make_study(path: Path, *, seeds: int = 5, algorithms: Sequence[str] = ("bc", "td3_bc")) -> Store:

@@ -8,7 +8,7 @@ from upweight.base.errors import DatasetError
 from upweight.report.names import DatasetName, name_algorithm, name_sampler, sort_datasets, sort_methods
 from upweight.report.results import DatasetFacts, ReportRun, Results
 from upweight.report.run_scores import RunScore, count_scores
-from upweight.report.store_names import DataKey, data_key, dataset_names, find_dataset, known_settings
+from upweight.report.store_names import DataKey, data_key, dataset_names, find_datasets, known_settings
 from upweight.studies.store import Record, StoreReader
 
 
@@ -25,9 +25,12 @@ def collect(stores: StoreReader | Sequence[StoreReader], *, updates: int | None 
     if updates is not None and updates not in available:
         found = ", ".join(f"{each:,}" for each in available)
         raise DatasetError(f"{where}: expected runs of {updates:,} updates, found runs of {found}")
-    most = {run.method: max(other.updates for other in runs if other.method == run.method) for run in runs}
+    most: dict[str, int] = {}
+    for run in runs:
+        most[run.method] = max(run.updates, most.get(run.method, 0))
     wanted = most if updates is None else dict.fromkeys(most, updates)
-    facts = {fact.dataset: fact for store in chosen for record in store.datasets() if (fact := _facts(record, names))}
+    described = [record for store in chosen for record in store.datasets()]
+    facts = {name: _facts(record, name) for record, name in find_datasets(described, names)}
     marked = tuple(_leave_out(sorted(runs, key=lambda run: run.run_id), wanted))
     methods = {run.method for run in marked if not run.left_out}
     return Results(
@@ -82,11 +85,7 @@ def _leave_out(runs: Sequence[ReportRun], updates: Mapping[str, int]) -> list[Re
     return marked
 
 
-def _facts(record: Record, names: Mapping[DataKey, DatasetName]) -> DatasetFacts | None:
-    """What is known of a dataset that has runs."""
-    dataset = find_dataset(record, names)
-    if dataset is None:
-        return None
+def _facts(record: Record, dataset: DatasetName) -> DatasetFacts:
     return DatasetFacts(
         dataset=dataset,
         episodes=record["episodes"],

@@ -1,7 +1,8 @@
 """Names for what stores hold: which of several datasets of one name, and which settings of an algorithm."""
 
 import json
-from collections.abc import Mapping, Sequence
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -32,31 +33,38 @@ def dataset_names(records: Sequence[Record]) -> dict[DataKey, DatasetName]:
                 "remove the file and start the sweep again to repeat that run"
             ) from None
     plain = {key: str(data["name"]).replace("\\", "/").rsplit("/", 1)[-1] for key, data in found.items()}
-    taken = list(plain.values())
+    taken = Counter(plain.values())
     names = {}
     for key, data in found.items():
         what = f"{data['steps']:,} steps, seed {data['seed']}" if data["steps"] else str(data["content"])[:8]
         name = name_dataset(plain[key], str(data["env_id"]))
-        names[key] = replace(name, variant=what, is_ambiguous=taken.count(plain[key]) > 1)
+        names[key] = replace(name, variant=what, is_ambiguous=taken[plain[key]] > 1)
     return names
 
 
-def find_dataset(record: Record, names: Mapping[DataKey, DatasetName]) -> DatasetName | None:
-    """The dataset that a store's description is of; None where no run used it, or where it cannot be told which."""
-    wanted = data_key(record)
-    if "content" in record:
-        return names.get(wanted)
-    found = [name for key, name in names.items() if key[:3] == wanted[:3]]
-    return found[0] if len(found) == 1 else None
+def find_datasets(
+    records: Sequence[Record], names: Mapping[DataKey, DatasetName]
+) -> Iterator[tuple[Record, DatasetName]]:
+    """Stores' descriptions with the dataset that each is of: without those that no run used, or that cannot be told apart."""
+    by_recipe: dict[tuple[Any, ...], list[DatasetName]] = {}
+    for key, name in names.items():
+        by_recipe.setdefault(key[:3], []).append(name)
+    for record in records:
+        key = data_key(record)
+        found = [names.get(key)] if "content" in record else by_recipe.get(key[:3], [])
+        if len(found) == 1 and found[0] is not None:
+            yield record, found[0]
 
 
 def known_settings(records: Sequence[Record]) -> dict[str, dict[str, Mapping[str, Any]]]:
     """Settings with a name, by algorithm: the presets or, where they cannot be had, the most frequent settings."""
+    specs: dict[str, list[Mapping[str, Any]]] = {}
+    for record in records:
+        specs.setdefault(record["spec"]["algorithm"], []).append(record["spec"])
     known: dict[str, dict[str, Mapping[str, Any]]] = {}
-    for algorithm in {record["spec"]["algorithm"] for record in records}:
-        mine = [record["spec"] for record in records if record["spec"]["algorithm"] == algorithm]
-        texts = [json.dumps(spec["config"], sort_keys=True) for spec in mine]
-        known[algorithm] = _presets(mine[0]) or {"": json.loads(max(sorted(texts), key=texts.count))}
+    for algorithm, mine in specs.items():
+        texts = Counter(json.dumps(spec["config"], sort_keys=True) for spec in mine)
+        known[algorithm] = _presets(mine[0]) or {"": json.loads(max(sorted(texts), key=texts.__getitem__))}
     return known
 
 
