@@ -1,13 +1,16 @@
 """Files are there completely or not at all, and errors name them."""
 
+import os
+import shutil
 import subprocess
 import sys
 import textwrap
+import time
 from pathlib import Path
 
 import pytest
 
-from upweight.base.files import atomic_target
+from upweight.base.files import atomic_target, clear_leftovers
 
 WITH_LITTLE_ROOM = """
     import resource, signal, sys
@@ -38,3 +41,31 @@ def test_other_errors_keep_their_own_name(tmp_path: Path) -> None:
     with pytest.raises(FileNotFoundError) as caught, atomic_target(tmp_path / "here"):
         (tmp_path / "elsewhere").read_bytes()
     assert caught.value.filename == str(tmp_path / "elsewhere")
+
+
+def killed_while_writing(path: Path) -> Path:
+    """What stays of a process that did not come to the end."""
+    with atomic_target(path) as target:
+        target.write_text("half")
+        workshop = target.parent
+        shutil.copytree(workshop, left := path.parent / f"{workshop.name}x")
+    return left
+
+
+def test_leftovers_go_and_what_others_hide_stays(tmp_path: Path) -> None:
+    left = killed_while_writing(tmp_path / "results.bin")
+    others = [tmp_path / ".git", tmp_path / ".results.bin.old"]
+    for folder in others:
+        folder.mkdir()
+    (tmp_path / ".upweight-notes").write_text("a file is not ours")
+    clear_leftovers(tmp_path)
+    assert not left.exists()
+    assert sorted(tmp_path.glob(".*")) == [*others, tmp_path / ".upweight-notes"]
+    assert (tmp_path / "results.bin").read_text() == "half"
+
+
+def test_who_is_not_alone_leaves_what_is_new(tmp_path: Path) -> None:
+    old, new = killed_while_writing(tmp_path / "one"), killed_while_writing(tmp_path / "two")
+    os.utime(old, (time.time() - 200, time.time() - 200))
+    clear_leftovers(tmp_path, older_than_seconds=100)
+    assert new.exists() and not old.exists()

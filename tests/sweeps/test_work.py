@@ -97,7 +97,7 @@ def test_what_the_dead_left_is_cleared_away(store: Store) -> None:
         assert claim is not None and beside is not None
         for run in RUNS:
             write_finished(store, run)
-        old, new = store.path / "datasets" / ".old.json.x", store.path / "runs" / ".new.json.x"
+        old, new = store.path / "datasets" / ".upweight-old", store.path / "runs" / ".upweight-new"
         old.mkdir()
         new.mkdir()
         os.utime(old, (0, 0))

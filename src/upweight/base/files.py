@@ -4,13 +4,15 @@ import errno
 import os
 import shutil
 import tempfile
+import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from upweight.base.errors import DatasetError
 
 _NO_ROOM = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}
+_WORKSHOP = ".upweight-"  # a name that nobody else gives to a folder
 
 
 @contextmanager
@@ -26,7 +28,7 @@ def atomic_target(path: Path) -> Iterator[Path]:
     if not path.parent.is_dir():
         raise DatasetError(f"{path}: expected an existing folder to write into, but {path.parent} is not one")
     with naming(path):
-        workshop = Path(tempfile.mkdtemp(prefix=f".{path.name}.", dir=path.parent))
+        workshop = Path(tempfile.mkdtemp(prefix=_WORKSHOP, dir=path.parent))
         try:
             target = workshop / path.name
             yield target
@@ -36,6 +38,17 @@ def atomic_target(path: Path) -> Iterator[Path]:
             _flush(path.parent)
         finally:
             shutil.rmtree(workshop, ignore_errors=True)
+
+
+def clear_leftovers(folder: Path, *, older_than_seconds: float = 0.0) -> None:
+    """Remove what :func:`atomic_target` left in ``folder`` when its process was killed, and nothing else.
+
+    Who is not alone in the folder says how old a leftover must be: nobody takes so long to write a file.
+    """
+    for workshop in folder.glob(f"{_WORKSHOP}*"):
+        with suppress(FileNotFoundError):  # somebody else was faster
+            if workshop.is_dir() and time.time() - workshop.stat().st_mtime >= older_than_seconds:
+                shutil.rmtree(workshop, ignore_errors=True)
 
 
 @contextmanager

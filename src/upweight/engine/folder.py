@@ -11,13 +11,12 @@
 
 import hashlib
 import json
-import shutil
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 from upweight.base.errors import DatasetError
-from upweight.base.files import atomic_target, naming
+from upweight.base.files import atomic_target, clear_leftovers, naming
 from upweight.data.dataset import Dataset
 from upweight.data.fingerprint import fingerprint
 from upweight.engine.run import Run
@@ -46,8 +45,7 @@ class TrainingFolder:
                     f"{path}: holds another training (other runs, data or settings); choose another folder"
                 )
             self.programs = found["programs"]
-            for leftover in path.glob(".*"):  # of a process that was killed while it wrote
-                shutil.rmtree(leftover, ignore_errors=True)
+            clear_leftovers(path)
         else:
             path.mkdir(parents=True, exist_ok=True)
             self._write_json(there, {**plan, "programs": self.programs, "identity": self.identity})

@@ -15,13 +15,13 @@ removed at any time when nobody works in it.
 import json
 import logging
 import shutil
-import time
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from upweight.base.files import clear_leftovers
 from upweight.base.locks import locked
 from upweight.studies.records import read_json
 from upweight.studies.run_spec import FORMAT_VERSION, run_spec_from_dict
@@ -139,9 +139,7 @@ class Work:
                     if mine:
                         self._remove(folder)
         for place in ("", "runs", "policies", "datasets"):
-            for folder in (self._store.path / place).glob(".*.*"):  # written beside the file, see data/atomic.py
-                if folder.is_dir() and time.time() - folder.stat().st_mtime > _ABANDONED_SECONDS:
-                    shutil.rmtree(folder, ignore_errors=True)
+            clear_leftovers(self._store.path / place, older_than_seconds=_ABANDONED_SECONDS)
 
     def _remove(self, folder: Path) -> None:
         """All at once, as far as others can see."""
