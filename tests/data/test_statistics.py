@@ -32,7 +32,7 @@ def test_the_papers_counter_example_lucky_returns_fool_the_weighted_return() -> 
     coins = rng.integers(0, 2, 500).astype(float)
     returns = np.concatenate([np.full(500, 0.6), coins])
     weights = (returns > 0.8).astype(float)
-    assert uw.weighted_return(weights, returns) == 1.0
+    assert uw.weighted_return(weights, returns) == pytest.approx(1.0)
     chosen_arm = np.repeat([1, 2], 500)[weights > 0]
     true_value = np.where(chosen_arm == 1, 0.6, 0.5).mean()
     assert true_value == 0.5

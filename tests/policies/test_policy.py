@@ -94,7 +94,7 @@ def test_rows_with_generators_of_their_own(kind: str) -> None:
     together, alone = ([np.random.default_rng(seed) for seed in range(4)] for _ in range(2))
     for _ in range(3):
         expected = [policy.act(row, rng) for row, rng in zip(observations, alone, strict=True)]
-        np.testing.assert_allclose(policy.act(observations, together), expected, rtol=1e-5)
+        np.testing.assert_allclose(policy.act(observations, together), expected, rtol=1e-5, atol=1e-5)
 
 
 def test_wrong_observations() -> None:

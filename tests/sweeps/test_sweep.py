@@ -93,7 +93,7 @@ def test_every_run_once(study: Experiment, tmp_path: Path) -> None:
     np.testing.assert_allclose(played.returns, contents(tmp_path / "store")[run.run_id])
     config = uw.algorithm_config("discrete_bc", hidden_units=(8,), batch_size=16)
     alone = uw.train(whole, [uw.Run(config, uw.ReturnWeighting(0.1), 1)], num_updates=40)[0].policy
-    np.testing.assert_allclose(alone.layers[0][0], policy.layers[0][0], rtol=1e-4, atol=1e-6)
+    np.testing.assert_allclose(alone.layers[0][0], policy.layers[0][0], rtol=1e-4, atol=1e-4)
     # Nothing is left to do, and nothing is done.
     before = {path: path.stat().st_mtime_ns for path in (tmp_path / "store" / "runs").iterdir()}
     assert sweep(study, tmp_path / "store").finished == 8
@@ -103,18 +103,13 @@ def test_every_run_once(study: Experiment, tmp_path: Path) -> None:
 @pytest.mark.slow
 def test_slices_add_up(study: Experiment, tmp_path: Path) -> None:
     study = read_experiment(study_file(tmp_path, updates=300))
-    whole = sweep(study, tmp_path / "whole")
+    whole = sweep(study, tmp_path / "whole", max_agents=4)
     paused = 0
     while (result := sweep(study, tmp_path / "sliced", max_minutes=0, max_agents=4)).remaining:
         paused += 1
         assert result.paused and paused < 200
     assert whole.finished == result.finished == 8 and paused > 2
-    theirs, ours = contents(tmp_path / "whole"), contents(tmp_path / "sliced")
-    assert (
-        theirs.keys() == ours.keys()
-    )  # other packing: float32 may round differently, so the episodes may differ a little
-    for run_id in ours:
-        np.testing.assert_allclose(ours[run_id], theirs[run_id], atol=30)
+    assert contents(tmp_path / "whole") == contents(tmp_path / "sliced")
 
 
 @pytest.mark.slow
