@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from upweight.base.files import atomic_target, clear_leftovers
+from upweight.base.files import atomic_target, clear_leftovers, read_json, write_json
 
 WITH_LITTLE_ROOM = """
     import resource, signal, sys
@@ -69,3 +69,44 @@ def test_who_is_not_alone_leaves_what_is_new(tmp_path: Path) -> None:
     os.utime(old, (time.time() - 200, time.time() - 200))
     clear_leftovers(tmp_path, older_than_seconds=100)
     assert new.exists() and not old.exists()
+
+
+def test_systems_that_open_no_folders(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As Windows: no handle for a folder, and no flushing of what was opened for reading."""
+    real_open, real_fsync, read_only = os.open, os.fsync, set()
+
+    def open_(path: Path, flags: int, *rest: int) -> int:
+        if os.path.isdir(path):
+            raise PermissionError(13, "Permission denied", str(path))
+        handle = real_open(path, flags, *rest)
+        (read_only.discard if flags & os.O_RDWR else read_only.add)(handle)
+        return handle
+
+    def fsync(handle: int) -> None:
+        if handle in read_only:
+            raise OSError(9, "Bad file descriptor")
+        real_fsync(handle)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(os, "open", open_)
+        patch.setattr(os, "fsync", fsync)
+        with atomic_target(tmp_path / "file") as target:
+            target.write_text("whole")
+        with atomic_target(tmp_path / "folder") as target:
+            target.mkdir()
+            (target / "inside").write_text("whole")
+    assert (tmp_path / "file").read_text() == (tmp_path / "folder" / "inside").read_text() == "whole"
+
+
+def test_json_is_written_whole_and_read_with_care(tmp_path: Path) -> None:
+    path = tmp_path / "about.json"
+    write_json(path, {"name": "größe", "sizes": [1, 2]})
+    assert read_json(path) == {"name": "größe", "sizes": [1, 2]}
+    with pytest.raises(ValueError, match="JSON compliant"):
+        write_json(path, {"score": float("nan")})
+    assert read_json(path)["sizes"] == [1, 2]
+    for damaged in (b'{"name": "gr', b"\xff\xfe", b"[" * 100_000, b""):
+        path.write_bytes(damaged)
+        assert read_json(path) is None
+    with pytest.raises(FileNotFoundError):
+        read_json(tmp_path / "missing.json")

@@ -1,6 +1,7 @@
-"""Write a file or folder completely or not at all."""
+"""Write a file or folder completely or not at all; JSON in one way."""
 
 import errno
+import json
 import os
 import shutil
 import tempfile
@@ -8,6 +9,7 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
+from typing import Any
 
 from upweight.base.errors import DatasetError
 
@@ -65,8 +67,29 @@ def naming(path: Path) -> Iterator[None]:
         raise
 
 
+def write_json(path: Path, value: Any, *, allow_nan: bool = False) -> None:
+    """Write ``value`` for people and programs, completely or not at all."""
+    with atomic_target(path) as target:
+        target.write_text(json.dumps(value, indent=1, allow_nan=allow_nan) + "\n", encoding="utf-8")
+
+
+def read_json(path: Path) -> Any:
+    """What a file holds; None if it is damaged."""
+    try:
+        return json.loads(path.read_text(encoding="utf-8"))
+    except (ValueError, RecursionError):
+        return None
+
+
 def _flush(path: Path) -> None:
-    handle = os.open(path, os.O_RDONLY)
+    """Wait until a file, or the list of what is in a folder, is on the disk."""
+    is_folder = path.is_dir()
+    try:
+        handle = os.open(path, os.O_RDONLY if is_folder else os.O_RDWR)  # Windows flushes only what may be written to
+    except PermissionError:
+        if is_folder:  # Windows opens no folders, and keeps their lists by itself
+            return
+        raise
     try:
         os.fsync(handle)
     finally:

@@ -1,22 +1,39 @@
 """Locks between processes that share a folder; the system takes them back when a process dies."""
 
+import sys
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import IO, Any
+
+if sys.platform == "win32":
+    import msvcrt
+
+    _AGAIN_SECONDS = 0.05
+
+    def _lock(file: IO[Any], *, wait: bool) -> bool:
+        while True:
+            try:
+                msvcrt.locking(file.fileno(), msvcrt.LK_NBLCK, 1)  # its own waiting gives up after ten seconds
+                return True
+            except OSError:
+                if not wait:
+                    return False
+                time.sleep(_AGAIN_SECONDS)
+else:
+    import fcntl
+
+    def _lock(file: IO[Any], *, wait: bool) -> bool:
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX if wait else fcntl.LOCK_EX | fcntl.LOCK_NB)
+            return True
+        except BlockingIOError:
+            return False
 
 
 @contextmanager
 def locked(path: Path, *, wait: bool) -> Iterator[bool]:
     """Hold the lock on a file (which is made if need be); False if somebody else has it and we do not wait."""
-    try:
-        import fcntl
-    except ImportError:  # no such thing on Windows
-        yield True
-        return
     with path.open("a") as file:
-        try:
-            fcntl.flock(file, fcntl.LOCK_EX if wait else fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            yield False
-            return
-        yield True
+        yield _lock(file, wait=wait)

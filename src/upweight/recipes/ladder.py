@@ -1,11 +1,11 @@
 """The behaviour policies that travel with the package: for each task a ladder from poor to expert."""
 
-import json
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
 from upweight.base.errors import DatasetError
+from upweight.base.files import read_json
 from upweight.data.reference_scores import normalize_returns, reference_scores
 from upweight.policies.policy import Policy, load_policy
 from upweight.recipes.tasks import Task, find_task
@@ -56,12 +56,9 @@ def load_ladder(task_name: str) -> Ladder:
     """The shipped ladder of a task."""
     task = find_task(task_name)
     folder = FOLDER / task.name
-    try:
-        index = json.loads((folder / INDEX).read_text())
-    except FileNotFoundError:
-        raise DatasetError(
-            f"{task.name}: its behaviour policies are missing from the installation; reinstall"
-        ) from None
+    index = read_json(folder / INDEX) if (folder / INDEX).exists() else None
+    if index is None:
+        raise DatasetError(f"{task.name}: its behaviour policies are missing or damaged; install the package again")
     reference = reference_scores(task.name)
     rungs = tuple(
         Rung(

@@ -22,7 +22,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from upweight.base.cache import cache_folder
-from upweight.base.files import atomic_target
+from upweight.base.files import atomic_target, read_json, write_json
 from upweight.base.progress import report
 from upweight.recipes.ladder import Rung
 from upweight.recipes.tasks import Task
@@ -180,15 +180,14 @@ class _Collection:
 
     def _read_index(self, folder: Path) -> list[dict[str, Any]]:
         try:
-            index = json.loads((folder / "index.json").read_text())
+            index = read_json(folder / "index.json")
             chunks = index["chunks"] if index["stream"] == self.stream.identity() else []
             return [{**entry, "file": str(entry["file"]), "blocks": int(entry["blocks"])} for entry in chunks]
         except (OSError, ValueError, KeyError, TypeError):
             return []  # none yet, or damaged: everything is collected again
 
     def _write_index(self, folder: Path, entries: list[dict[str, Any]]) -> None:
-        with atomic_target(folder / "index.json") as target:
-            target.write_text(json.dumps({"stream": self.stream.identity(), "chunks": entries}, indent=1) + "\n")
+        write_json(folder / "index.json", {"stream": self.stream.identity(), "chunks": entries})
 
 
 def _pack(episodes: list[Episode]) -> Chunk:
