@@ -28,10 +28,10 @@ from typing import Any
 from measure import RESULTS
 from upweight.report.aggregate_rows import aggregate_rows
 from upweight.report.collect import collect
-from upweight.report.comparison import Intervals
 from upweight.report.fact_formats import aggregate_cells
 from upweight.report.page import write_report
 from upweight.report.results import Results
+from upweight.report.statistics.intervals import Intervals
 from upweight.report.table_formats import scores_markdown
 from upweight.report.tables import Cell, score_tables
 from upweight.studies.store import open_store

@@ -13,12 +13,12 @@ import pytest
 from upweight.cli.demo import score_table
 from upweight.recipes.ladder import load_ladder
 from upweight.recipes.tasks import MUJOCO_TASKS, TASKS
-from upweight.report.aggregate import mean
-from upweight.report.bootstrap import interval
 from upweight.report.collect import collect
-from upweight.report.comparison import Intervals, deserves_a_mark
 from upweight.report.replicate import replicate
 from upweight.report.results import Results
+from upweight.report.statistics.aggregate import mean
+from upweight.report.statistics.bootstrap import interval
+from upweight.report.statistics.intervals import Intervals, deserves_a_mark
 from upweight.report.tables import ScoreTable, score_tables
 from upweight.studies.store import open_store
 

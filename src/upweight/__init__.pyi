@@ -46,17 +46,17 @@ from upweight.policies.onnx_export import export_onnx as export_onnx
 from upweight.policies.policy import Policy as Policy, load_policy as load_policy
 from upweight.recipes.make import make_dataset as make_dataset
 from upweight.recipes.recipe import recipe_names as recipe_names
-from upweight.report.aggregate import (
+from upweight.report.collect import collect as collect
+from upweight.report.page import write_report as write_report
+from upweight.report.replicate import Replication as Replication, replicate as replicate
+from upweight.report.statistics.aggregate import (
     iqm as iqm,
     optimality_gap as optimality_gap,
     performance_profile as performance_profile,
     probability_of_improvement as probability_of_improvement,
 )
-from upweight.report.bootstrap import interval as interval, interval_of_pair as interval_of_pair
-from upweight.report.collect import collect as collect
-from upweight.report.comparison import Intervals as Intervals
-from upweight.report.page import write_report as write_report
-from upweight.report.replicate import Replication as Replication, replicate as replicate
+from upweight.report.statistics.bootstrap import interval as interval, interval_of_pair as interval_of_pair
+from upweight.report.statistics.intervals import Intervals as Intervals
 from upweight.rollout.environments import (
     make_environment as make_environment,
     register_environments as register_environments,

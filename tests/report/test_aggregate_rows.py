@@ -9,8 +9,8 @@ import pytest
 from support.results import add_runs
 from upweight.report.aggregate_rows import aggregate_rows
 from upweight.report.collect import collect
-from upweight.report.comparison import Intervals
 from upweight.report.fact_formats import aggregates_csv, aggregates_html, aggregates_latex, aggregates_markdown
+from upweight.report.statistics.intervals import Intervals
 from upweight.studies.store import Store
 
 INTERVALS = Intervals(resamples=200)

@@ -7,7 +7,6 @@ import pytest
 
 from support.results import add_runs, data_spec, make_study
 from upweight.report.collect import collect
-from upweight.report.comparison import Intervals
 from upweight.report.dataset_figures import draw_gains
 from upweight.report.drawing import FONT_SIZE, WIDTH, NothingToDraw, style_of, wrap
 from upweight.report.figures import ReportFigure, all_figures
@@ -15,6 +14,7 @@ from upweight.report.names import Sampler
 from upweight.report.results import Results
 from upweight.report.sampler_figures import draw_improvement, draw_profiles, draw_sigma
 from upweight.report.setting_figures import draw_percentage, draw_temperature
+from upweight.report.statistics.intervals import Intervals
 from upweight.studies.store import Store
 
 INTERVALS = Intervals(resamples=50)

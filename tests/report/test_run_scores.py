@@ -7,8 +7,8 @@ import pytest
 
 from support.results import add_runs
 from upweight.report.collect import collect
-from upweight.report.comparison import Intervals
 from upweight.report.results import Results
+from upweight.report.statistics.intervals import Intervals
 from upweight.report.tables import score_tables
 from upweight.studies.store import Store
 

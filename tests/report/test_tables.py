@@ -6,10 +6,10 @@ import pytest
 
 from support.results import add_dataset, add_runs, data_spec
 from upweight.report.collect import collect
-from upweight.report.comparison import Intervals
 from upweight.report.fact_formats import datasets_csv, datasets_html, datasets_latex, datasets_markdown
 from upweight.report.legend import legend
 from upweight.report.markup import latex_escape
+from upweight.report.statistics.intervals import Intervals
 from upweight.report.table_formats import scores_csv, scores_html, scores_latex, scores_markdown
 from upweight.report.tables import Cell, ScoreTable, dataset_table, score_tables, score_text
 from upweight.studies.store import Store

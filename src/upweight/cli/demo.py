@@ -12,8 +12,8 @@ from upweight.cli.terminal import command_name, print_report
 from upweight.inspection.plot import plot_weights
 from upweight.inspection.report import inspect
 from upweight.io.registry import save
-from upweight.report.aggregate import mean
-from upweight.report.bootstrap import interval
+from upweight.report.statistics.aggregate import mean
+from upweight.report.statistics.bootstrap import interval
 from upweight.weightings.return_weighting import ReturnWeighting
 
 NAME = "demo"

@@ -4,10 +4,11 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from upweight.report.aggregate import iqm, mean, median, optimality_gap
-from upweight.report.bootstrap import Estimate
-from upweight.report.comparison import Group, Intervals, groups_of
+from upweight.report.comparison import Group, groups_of
 from upweight.report.results import Results
+from upweight.report.statistics.aggregate import iqm, mean, median, optimality_gap
+from upweight.report.statistics.bootstrap import Estimate
+from upweight.report.statistics.intervals import Intervals
 
 AGGREGATES: dict[str, Callable[..., Any]] = {
     "mean": mean,

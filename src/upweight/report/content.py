@@ -3,7 +3,6 @@
 from dataclasses import dataclass
 
 from upweight.report.aggregate_rows import AggregateRow, aggregate_rows
-from upweight.report.comparison import Intervals
 from upweight.report.fact_formats import (
     aggregates_csv,
     aggregates_latex,
@@ -15,6 +14,7 @@ from upweight.report.fact_formats import (
 from upweight.report.figures import ReportFigure, all_figures
 from upweight.report.legend import legend
 from upweight.report.results import Results
+from upweight.report.statistics.intervals import Intervals
 from upweight.report.svg import as_file
 from upweight.report.table_formats import scores_csv, scores_latex, scores_markdown
 from upweight.report.tables import DatasetRow, ScoreTable, dataset_table, score_tables

@@ -4,9 +4,9 @@ from collections.abc import Sequence
 from itertools import groupby
 
 from upweight.report.aggregate_rows import AGGREGATES, AggregateRow
-from upweight.report.bootstrap import Estimate
 from upweight.report.comparison import FAMILIES, Group
 from upweight.report.markup import as_csv, as_markdown, html_group, html_rows, html_table, plain_latex
+from upweight.report.statistics.bootstrap import Estimate
 from upweight.report.tables import DatasetRow
 
 _DATASET_FIELDS = ("task", "dataset", "episodes", "steps", "mean", "rpsv", "paper_rpsv", "normalized")

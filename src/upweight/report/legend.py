@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from upweight.report.bootstrap import FEW_RUNS
+from upweight.report.statistics.bootstrap import FEW_RUNS
 from upweight.report.tables import ScoreTable
 
 _BETTER = (

@@ -8,9 +8,7 @@ from pathlib import Path
 from upweight.base.errors import DatasetError
 from upweight.base.files import atomic_target
 from upweight.data.reference_scores import D4RL_REFERENCE_SCORES
-from upweight.report.bootstrap import FEW_RUNS
 from upweight.report.collect import collect
-from upweight.report.comparison import Intervals
 from upweight.report.content import Report, make_report
 from upweight.report.fact_formats import AGGREGATE_NOTE, aggregates_html, datasets_html
 from upweight.report.figures import ReportFigure
@@ -18,6 +16,8 @@ from upweight.report.legend import legend
 from upweight.report.markup import html_table
 from upweight.report.page_style import CSS
 from upweight.report.results import ReportRun, Results
+from upweight.report.statistics.bootstrap import FEW_RUNS
+from upweight.report.statistics.intervals import Intervals
 from upweight.report.table_formats import scores_html
 from upweight.report.tables import ScoreTable, score_text
 from upweight.studies.store import open_store

@@ -12,10 +12,10 @@ from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from upweight.report.bootstrap import FEW_RUNS, Estimate
-from upweight.report.comparison import Intervals, Scores, is_better
 from upweight.report.names import UNIFORM, DatasetName
 from upweight.report.results import Results
+from upweight.report.statistics.bootstrap import FEW_RUNS, Estimate
+from upweight.report.statistics.intervals import Intervals, is_better
 
 BETTER, NO_LOSS, NOT_SHOWN, NO_DATA = "better", "no loss", "not shown", "no data"
 TOLERANCE = 0.02  # of normalised return, that still counts as no loss
@@ -134,7 +134,7 @@ def replicate(results: Results, intervals: Intervals) -> Replication:
     return Replication(results.sources, dict(results.updates), claims)
 
 
-def judge(method: str, what: str, x: Scores, y: Scores, intervals: Intervals) -> Check:
+def judge(method: str, what: str, x: dict[str, list[float]], y: dict[str, list[float]], intervals: Intervals) -> Check:
     """Compare x with y, task by task; tasks that only one of them has are left out."""
     common = [task for task in x if task in y]
     if not common:

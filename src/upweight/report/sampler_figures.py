@@ -5,8 +5,7 @@ from typing import Any
 
 import numpy as np
 
-from upweight.report.aggregate import performance_profile
-from upweight.report.comparison import FAMILIES, Intervals, groups_of
+from upweight.report.comparison import FAMILIES, groups_of
 from upweight.report.drawing import (
     BAND,
     WIDTH,
@@ -23,6 +22,8 @@ from upweight.report.drawing import (
 from upweight.report.names import UNIFORM, DatasetName, Sampler
 from upweight.report.reasons import why_nothing_beside_uniform, why_nothing_shared
 from upweight.report.results import Results
+from upweight.report.statistics.aggregate import performance_profile
+from upweight.report.statistics.intervals import Intervals
 
 SHARED = "IQM over the datasets that all samplers shown have runs on."
 _WHOLE_SETS = {

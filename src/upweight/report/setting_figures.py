@@ -3,7 +3,6 @@
 from collections.abc import Sequence
 from typing import Any
 
-from upweight.report.comparison import Intervals
 from upweight.report.drawing import (
     BAND,
     Drawing,
@@ -18,6 +17,7 @@ from upweight.report.names import UNIFORM, Sampler
 from upweight.report.reasons import why_nothing_shared
 from upweight.report.results import Results
 from upweight.report.sampler_figures import SHARED
+from upweight.report.statistics.intervals import Intervals
 
 
 def draw_temperature(results: Results, intervals: Intervals, method: str) -> Drawing:

@@ -6,10 +6,10 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from upweight.paper.tables import paper_rpsv, paper_scores
-from upweight.report.bootstrap import FEW_RUNS, Estimate
-from upweight.report.comparison import Intervals, deserves_a_mark
 from upweight.report.names import UNIFORM, DatasetName, Sampler
 from upweight.report.results import DatasetFacts, Results
+from upweight.report.statistics.bootstrap import FEW_RUNS, Estimate
+from upweight.report.statistics.intervals import Intervals, deserves_a_mark
 
 DECIMALS = 2  # of a normalised score, as in the paper
 

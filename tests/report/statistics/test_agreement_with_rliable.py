@@ -19,8 +19,8 @@ import numpy as np
 import pytest
 
 from upweight.base.errors import UpweightWarning
-from upweight.report import aggregate, bootstrap
-from upweight.report.scores import Scores, as_scores
+from upweight.report.statistics import aggregate, bootstrap
+from upweight.report.statistics.scores import Scores, as_scores
 
 GOLDEN = json.loads(Path(__file__).with_name("rliable_golden.json").read_text())
 CASES = list(GOLDEN["cases"])

@@ -1,7 +1,7 @@
 import numpy as np
 import pytest
 
-from upweight.report.scores import ScoreError, as_scores, count_diverged_as, pair
+from upweight.report.statistics.scores import ScoreError, as_scores, count_diverged_as, pair
 
 
 def test_the_three_forms_mean_the_same() -> None:

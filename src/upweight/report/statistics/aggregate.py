@@ -12,7 +12,7 @@ from typing import overload
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from upweight.report.scores import GivenScores, ScoreError, Scores, as_scores, pair
+from upweight.report.statistics.scores import GivenScores, ScoreError, Scores, as_scores, pair
 
 Floats = NDArray[np.float64]
 

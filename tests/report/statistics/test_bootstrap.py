@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 from upweight.base.errors import UpweightWarning
-from upweight.report import bootstrap
-from upweight.report.aggregate import (
+from upweight.report.statistics import bootstrap
+from upweight.report.statistics.aggregate import (
     difference,
     iqm,
     mean,
@@ -16,8 +16,8 @@ from upweight.report.aggregate import (
     performance_profile,
     probability_of_improvement,
 )
-from upweight.report.bootstrap import Estimate, interval, interval_of_pair, profile_band, resample
-from upweight.report.scores import ScoreError, as_scores
+from upweight.report.statistics.bootstrap import Estimate, interval, interval_of_pair, profile_band, resample
+from upweight.report.statistics.scores import ScoreError, as_scores
 
 
 def rng(seed: int = 0) -> np.random.Generator:

@@ -3,7 +3,7 @@ import pytest
 import scipy.stats
 from hypothesis import given, strategies as st
 
-from upweight.report.aggregate import (
+from upweight.report.statistics.aggregate import (
     difference,
     iqm,
     mean,
@@ -12,7 +12,7 @@ from upweight.report.aggregate import (
     performance_profile,
     probability_of_improvement,
 )
-from upweight.report.scores import ScoreError, Scores, as_scores
+from upweight.report.statistics.scores import ScoreError, Scores, as_scores
 
 Ragged = dict[str, list[float]]
 score = st.one_of(st.floats(-10, 10), st.sampled_from([0.0, 0.5, 1.0]))  # with ties

@@ -14,8 +14,8 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from upweight.base.errors import UpweightWarning
-from upweight.report.aggregate import as_thresholds, performance_profile
-from upweight.report.scores import GivenScores, ScoreError, Scores, as_scores, pair
+from upweight.report.statistics.aggregate import as_thresholds, performance_profile
+from upweight.report.statistics.scores import GivenScores, ScoreError, Scores, as_scores, pair
 
 FEW_RUNS = 5  # below, intervals are much too narrow, and a warning says so
 CHUNK = 500  # resamples at a time: bounds memory, and stays in the processor's cache

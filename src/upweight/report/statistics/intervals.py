@@ -1,0 +1,77 @@
+"""The intervals of a report: they depend on the scores and a seed alone, not on what was asked before."""
+
+import warnings
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, TypeVar
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from upweight.base.errors import UpweightWarning
+from upweight.report.statistics.aggregate import difference, iqm, probability_of_improvement
+from upweight.report.statistics.bootstrap import (
+    FEW_RUNS,
+    Estimate,
+    ProfileBand,
+    interval,
+    interval_of_pair,
+    profile_band,
+)
+from upweight.report.statistics.scores import GivenScores, ScoreError
+
+CONFIDENCE = 0.95
+Answer = TypeVar("Answer")
+
+
+@dataclass(frozen=True)
+class Intervals:
+    """Bootstrap intervals, each with a generator of its own.
+
+    They do not warn of few runs: whoever shows them says how many there are.
+    """
+
+    seed: int = 0
+    resamples: int = 2000
+
+    def __post_init__(self) -> None:
+        if self.seed < 0:
+            raise ScoreError(f"expected a seed of the bootstrap of 0 or more, found {self.seed}")
+        if self.resamples < 1:
+            raise ScoreError(f"expected at least one resample, found {self.resamples}: 2000 is usual")
+
+    def of(self, statistic: Callable[..., Any], scores: GivenScores) -> Estimate:
+        """Any statistic of ``aggregate``."""
+        return self._ask(interval, statistic, scores)
+
+    def level(self, scores: GivenScores) -> Estimate:
+        """IQM."""
+        return self.of(iqm, scores)
+
+    def profile(self, scores: GivenScores, thresholds: ArrayLike) -> ProfileBand:
+        """Share of runs above each threshold."""
+        return self._ask(profile_band, scores, thresholds)
+
+    def improvement(self, x: GivenScores, y: GivenScores) -> Estimate:
+        """Probability that a run of x beats one of y."""
+        return self._ask(interval_of_pair, probability_of_improvement, x, y)
+
+    def gain(self, x: GivenScores, y: GivenScores) -> Estimate:
+        """IQM of x less that of y."""
+        return self._ask(interval_of_pair, difference(iqm), x, y)
+
+    def _ask(self, question: Callable[..., Answer], *about: Any) -> Answer:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", UpweightWarning)
+            rng = np.random.default_rng(self.seed)
+            return question(*about, rng=rng, confidence=CONFIDENCE, resamples=self.resamples)
+
+
+def is_better(improvement: Estimate) -> bool:
+    """Whether the interval of a probability of improvement lies above one half; a single run has no interval."""
+    return improvement.runs > 1 and improvement.low > 0.5
+
+
+def deserves_a_mark(improvement: Estimate) -> bool:
+    """Whether a table may mark it as better: from fewer runs than :data:`FEW_RUNS`, intervals are too narrow for that."""
+    return improvement.runs >= FEW_RUNS and is_better(improvement)
