@@ -28,7 +28,7 @@ ALLOWED = {
     "loading": {"data", "io", "recipes"},
     "studies": {"data", "weightings", "engine", "rollout", "recipes", "loading"},
     "sweeps": {"data", "weightings", "engine", "rollout", "recipes", "loading", "studies"},
-    "report": {"data", "studies", "paper"},
+    "report": {"data", "engine", "studies", "paper"},
 }
 ALLOWED["cli"] = {*ALLOWED, ""}
 NUMPY_ONLY = {"base", "data", "paper", "weightings", "samplers"}

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 import upweight as uw
+from upweight.report.names import name_sampler
 from upweight.studies.experiment_file import find_experiment, read_experiment, suite_names
 from upweight.studies.experiment_text import ExperimentError, find_statements
 from upweight.studies.run_spec import run_spec_from_dict
@@ -213,6 +214,27 @@ def test_one_number_is_one_run(tmp_path: Path) -> None:
             f'{{name = "discrete_cql", target_every_updates = {spelled}}}', '{name = "rw", temperature = 1}'
         )
     assert plain != run_id('{name = "discrete_cql", target_every_updates = 8001}', '{name = "rw", temperature = 1}')
+
+
+def test_a_name_means_the_papers_temperature_for_the_algorithm(tmp_path: Path) -> None:
+    """In the report too: these are its RW and AW."""
+    text = """
+updates = 10
+datasets = ["cartpole-random"]
+algorithms = ["discrete_bc", "discrete_cql"]
+weightings = ["rw", {name = "aw"}, {name = "rw", temperature = 0.3}]
+"""
+    runs = read_experiment(write(tmp_path, text)).runs
+    found = [(run.algorithm, run.weighting["name"], run.weighting["temperature"]) for run in runs]
+    assert found == [
+        ("discrete_bc", "rw", 0.1),
+        ("discrete_bc", "aw", 0.1),
+        ("discrete_bc", "rw", 0.3),
+        ("discrete_cql", "rw", 0.2),
+        ("discrete_cql", "aw", 0.2),
+        ("discrete_cql", "rw", 0.3),
+    ]
+    assert [name_sampler(run.weighting, run.algorithm).name for run in runs] == ["RW", "AW", "RW 0.3"] * 2
 
 
 FILE_STUDY = """\

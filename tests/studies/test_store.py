@@ -9,6 +9,7 @@ import pytest
 
 from support.results import add_dataset, add_runs, data_spec, make_study
 from upweight.base.errors import DatasetError
+from upweight.studies.experiment_file import read_experiment
 from upweight.studies.run_spec import DataSpec, run_spec_from_dict
 from upweight.studies.store import Store, open_store
 
@@ -173,9 +174,31 @@ def test_a_store_needs_a_folder(tmp_path: Path) -> None:
         Store(store.path)
 
 
-def test_names_of_stored_runs_stay() -> None:
+RESULTS = Path(__file__).parents[2] / "benchmarks" / "results"
+
+
+@pytest.mark.parametrize(
+    ("name", "count"),
+    [
+        ("hopper_mixed_float32", 430),
+        ("hopper_mixed_bfloat16", 430),
+        ("hopper_settings", 720),
+        *[(f"demo_seed{seed}", 25) for seed in range(3)],
+    ],
+)
+def test_names_of_stored_runs_stay(name: str, count: int) -> None:
     """Results are kept under them: another name would make every run of a study be done again."""
-    path = Path(__file__).parents[2] / "benchmarks" / "results" / "hopper_mixed_float32.jsonl"
-    records = list(open_store(path).runs())
-    assert len(records) == 430
+    records = list(open_store(RESULTS / f"{name}.jsonl").runs())
+    assert len(records) == count
     assert [run_spec_from_dict(record["spec"]).run_id for record in records] == [r["run_id"] for r in records]
+
+
+def test_every_stored_study_is_looked_at() -> None:
+    assert len(list(RESULTS.glob("*.jsonl"))) == 6
+
+
+def test_stored_runs_are_those_of_the_shipped_suites() -> None:
+    stored = {record["run_id"] for record in open_store(RESULTS / "hopper_mixed_float32.jsonl").runs()}
+    changes = {"updates": 250_000}
+    study = read_experiment("paper/mixed", only="hopper-*", algorithms=["bc", "td3_bc"], changes=changes)
+    assert {run.run_id for run in study.runs} == stored

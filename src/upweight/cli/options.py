@@ -1,6 +1,7 @@
 """Arguments that several commands share."""
 
 import argparse
+from collections.abc import Callable
 from dataclasses import fields
 from typing import Any
 
@@ -49,7 +50,9 @@ def add_weighting(parser: argparse.ArgumentParser, *, several: bool, default: st
         **extra,
     )
     group.add_argument(
-        "--temperature", type=float, help="of rw and aw: small means only the best episodes count (default 0.1)"
+        "--temperature",
+        type=float,
+        help="of rw and aw: small means only the best episodes count (default 0.1; training CQL: 0.2)",
     )
     group.add_argument("--fraction", type=float, help="of top: share of the episodes to keep (default 0.1)")
     group.add_argument("--threshold", type=float, help="of half: split by this return instead of by labels")
@@ -60,8 +63,13 @@ def read_dataset(name: str, arguments: argparse.Namespace) -> Dataset:
     return load(name, format=arguments.input_format, horizon=arguments.horizon)
 
 
-def weightings_from(arguments: argparse.Namespace) -> list[Weighting] | None:
-    """The weightings asked for, each with those of the given settings it knows; None if none was named."""
+def weightings_from(
+    arguments: argparse.Namespace, make: Callable[..., Weighting] = make_weighting
+) -> list[Weighting] | None:
+    """The weightings asked for, each with those of the given settings it knows; None if none was named.
+
+    ``make(name, **settings)`` says what a name means.
+    """
     named = arguments.weighting
     given = {name: value for name in _SETTINGS if (value := getattr(arguments, name)) is not None}
     if named is None:
@@ -72,7 +80,7 @@ def weightings_from(arguments: argparse.Namespace) -> list[Weighting] | None:
     for name in [named] if isinstance(named, str) else named:
         known = {field.name for field in fields(weighting_classes()[name])} if name in weighting_classes() else set()
         used |= known & given.keys()
-        chosen.append(make_weighting(name, **{key: value for key, value in given.items() if key in known}))
+        chosen.append(make(name, **{key: value for key, value in given.items() if key in known}))
     unused = given.keys() - used
     if unused:
         raise WeightingError(f"--{sorted(unused)[0]} is not a setting of {', '.join(w.name for w in chosen)}")

@@ -2,6 +2,7 @@
 
 import argparse
 import sys
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -10,7 +11,6 @@ from upweight.base.text import number, table
 from upweight.cli.options import add_data, add_reading, add_weighting, read_dataset, weightings_from
 from upweight.cli.terminal import print_json
 from upweight.inspection.effect import describe_weighting
-from upweight.weightings.registry import make_weighting
 
 NAME = "train"
 HELP = "train agents: every algorithm with every weighting and seed, together"
@@ -62,7 +62,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> None:
     try:
-        from upweight.engine.run import Run, algorithm_config
+        from upweight.engine.run import Run, algorithm_config, named_weighting
         from upweight.engine.train import plan_training, train
     except ImportError as error:
         raise MissingExtraError("training", str(error.name), "train") from None
@@ -71,11 +71,11 @@ def run(arguments: argparse.Namespace) -> None:
     names = arguments.algorithm or ["bc"]
     settings = dict(parse_setting(text) for text in arguments.set)
     configs = [algorithm_config(name, preset=arguments.preset, **settings) for name in names]
-    weightings = weightings_from(arguments) or [make_weighting("rw")]
     runs = [
         Run(config, weighting, seed, actor_weighting=arguments.actor_weighting, reweight=arguments.reweight)
-        for config in configs
-        for weighting in weightings
+        for name, config in zip(names, configs, strict=True)
+        for weighting in weightings_from(arguments, partial(named_weighting, algorithm=name))
+        or [named_weighting("rw", name)]
         for seed in range(arguments.seeds)
     ]
     dataset = read_dataset(arguments.data, arguments)

@@ -20,15 +20,27 @@ def algorithm_config(name: str, *, preset: str = "paper", **changes: Any) -> Con
     return find_algorithm(name).config.preset(preset, **changes)
 
 
+def paper_temperature(algorithm: str) -> float:
+    """What the paper takes for RW and AW with an algorithm: 0.2 for CQL, 0.1 for the others."""
+    return 0.2 if algorithm in {"cql", "discrete_cql"} else 0.1
+
+
+def named_weighting(name: str, algorithm: str, **settings: Any) -> Weighting:
+    """The weighting that a name means beside an algorithm: "rw" and "aw" have the paper's temperature for it."""
+    if name in {"rw", "aw"}:
+        settings = {"temperature": paper_temperature(algorithm), **settings}
+    return make_weighting(name, **settings)
+
+
 @dataclass(frozen=True, eq=False)
 class Run:
     """One agent: what it learns with, what it learns from, and its seed.
 
     ``algorithm``: a name ("bc", "td3_bc", "iql", "cql", "discrete_...") for the paper's settings, or a config.
-    ``weighting``: a weighting, its name, or an array [N]. ``episodes`` restricts the agent to part of the dataset, possibly with
-    repetitions; weights and normalisers then come from that part alone. ``actor_weighting`` lets the actor draw its own batches,
-    while critics (and IQL's V) use ``weighting``. ``reweight=True`` draws uniformly and multiplies losses by
-    :math:`M w_{i,t}` instead.
+    ``weighting``: a weighting, its name ("rw" and "aw" at the paper's temperature for the algorithm), or an array [N].
+    ``episodes`` restricts the agent to part of the dataset, possibly with repetitions; weights and normalisers then come from
+    that part alone. ``actor_weighting`` lets the actor draw its own batches, while critics (and IQL's V) use ``weighting``.
+    ``reweight=True`` draws uniformly and multiplies losses by :math:`M w_{i,t}` instead.
     """
 
     algorithm: str | Config = "bc"
@@ -48,7 +60,7 @@ class Run:
         object.__setattr__(self, "algorithm", self.config)  # resolved once, so that a wrong name fails here
         for field in ("weighting", "actor_weighting"):
             if isinstance(value := getattr(self, field), str):
-                object.__setattr__(self, field, make_weighting(value))
+                object.__setattr__(self, field, named_weighting(value, self.method.name))
 
     @property
     def config(self) -> Config:

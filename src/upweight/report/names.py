@@ -5,6 +5,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from upweight.engine.run import paper_temperature
+
 UNIFORM = "Uniform"
 PAPER_SAMPLERS = (UNIFORM, "Top-10%", "Half", "RW", "AW")  # in the order of tables and legends
 _ALGORITHMS = {"bc": "BC", "td3_bc": "TD3+BC", "iql": "IQL", "cql": "CQL"}
@@ -46,11 +48,6 @@ class DatasetName:
         return f"{self.base} ({self.variant})" if self.is_ambiguous else self.base
 
 
-def default_temperature(algorithm: str) -> float:
-    """The paper's temperature for an algorithm: 0.2 for CQL, 0.1 for the others."""
-    return 0.2 if algorithm in {"cql", "discrete_cql"} else 0.1
-
-
 def name_sampler(weighting: Mapping[str, Any], algorithm: str) -> Sampler:
     """The sampler of a weighting's description; settings other than the paper's are part of the name."""
     kind = str(weighting["name"])
@@ -61,7 +58,7 @@ def name_sampler(weighting: Mapping[str, Any], algorithm: str) -> Sampler:
         return Sampler(f"Top-{100 * settings['fraction']:.6g}%", kind, float(settings["fraction"]))
     if kind in {"rw", "aw"} and settings.keys() == {"temperature"}:
         temperature = float(settings["temperature"])
-        usual = temperature == default_temperature(algorithm)
+        usual = temperature == paper_temperature(algorithm)
         return Sampler(kind.upper() if usual else f"{kind.upper()} {temperature:g}", kind, temperature)
     name = "Half" if kind == "half" else kind
     return Sampler(" ".join([name, *_settings(settings)]), kind)

@@ -10,13 +10,13 @@ from typing import Any, NamedTuple, NoReturn, get_args, get_type_hints
 from upweight.base.errors import DatasetError, UpweightError
 from upweight.data.dataset import Dataset
 from upweight.data.fingerprint import fingerprint
-from upweight.engine.run import Run, algorithm_config
+from upweight.engine.run import Run, algorithm_config, named_weighting
 from upweight.loading import is_recipe, load
 from upweight.recipes.recipe import find_recipe, recipe_names
 from upweight.studies.experiment_text import ExperimentText, Place
 from upweight.studies.fit import check_algorithm, check_environment, check_weighting, recipe_outline
 from upweight.studies.run_spec import DataSpec, RunSpec
-from upweight.weightings.registry import make_weighting, weighting_classes
+from upweight.weightings.registry import weighting_classes
 from upweight.weightings.weighting import Weighting
 
 _MINARI = "minari:"
@@ -41,16 +41,15 @@ class Grid:
     def runs(self) -> Iterator[RunSpec]:
         """All that is kept; parts that do not fit together are an error."""
         seeds = self["seeds"]
-        weightings = [self._weighting(entry) for entry in self["weightings"]]
         kept = [run for run in self.agents() if self.algorithms is None or run.method.name in self.algorithms]
+        weightings = {run: [self._weighting(entry, run.method.name) for entry in self["weightings"]] for run in kept}
+        distinct = list(dict.fromkeys(weighting for each in weightings.values() for weighting in each))
         for name in self.dataset_names() if kept else []:
             if self.only is not None and not fnmatch.fnmatch(name, self.only):
                 continue
-            data = (
-                self._recipe(name, kept, weightings) if name in recipe_names() else self._file(name, kept, weightings)
-            )
+            data = self._recipe(name, kept, distinct) if name in recipe_names() else self._file(name, kept, distinct)
             for run in kept:
-                for weighting in weightings:
+                for weighting in weightings[run]:
                     for seed in range(seeds) if isinstance(seeds, int) else seeds:
                         yield RunSpec(
                             data=data,
@@ -132,13 +131,13 @@ class Grid:
         except (UpweightError, TypeError, OverflowError) as error:
             self._fail("algorithms", f"{name}: {error}")
 
-    def _weighting(self, entry: Any) -> Weighting:
+    def _weighting(self, entry: Any, algorithm: str) -> Weighting:
         name, settings = self._entry("weightings", entry)
         try:
             if (kind := weighting_classes().get(name)) is not None:
                 defaults = {each.name: each.default for each in fields(kind) if each.default is not MISSING}
                 settings = _as_floats(kind, defaults, settings)
-            return make_weighting(name, **settings)
+            return named_weighting(name, algorithm, **settings)
         except (UpweightError, TypeError, OverflowError) as error:
             self._fail("weightings", f"{name}: {error}")
 
