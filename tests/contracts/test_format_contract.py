@@ -99,6 +99,30 @@ def test_next_observations_that_do_not_follow_are_kept_or_reported(format_: Form
 
 
 @every
+def test_next_observations_of_which_some_last_ones_are_known_are_kept_or_reported(
+    format_: Format, tmp_path: Path
+) -> None:
+    ds = random_dataset(4, num_episodes=8)
+    known = np.arange(8) % 2 == 0
+    odd = uw.Dataset.from_arrays(
+        observations=ds.observations,
+        actions=ds.actions,
+        rewards=ds.rewards,
+        terminated=ds.terminated,
+        truncated=ds.truncated,
+        next_observations=ds.observations + 1,
+        final_known=known,
+    )
+    path = target(format_, tmp_path)
+    lost = save_quietly(odd, path, format_)
+    back = uw.load(path)
+    if not any("next observations that differ" in item for item in lost):
+        np.testing.assert_array_equal(back.next_observations, odd.next_observations)
+    if not any("last step" in item for item in lost):
+        np.testing.assert_array_equal(back.num_transitions, odd.num_transitions)
+
+
+@every
 def test_truncation_never_comes_back_as_termination(format_: Format, tmp_path: Path) -> None:
     ds = random_dataset(9, num_episodes=10, next_known=True)
     path = target(format_, tmp_path)

@@ -29,5 +29,10 @@ def test_any_change_shows() -> None:
     assert fingerprint(labelled) != fingerprint(labelled.with_labels(["a", "a", "b", "a"]))
     one, two = (uw.Dataset.from_arrays(**arrays, complete=np.arange(4) < last) for last in (4, 3))
     assert fingerprint(one) != fingerprint(two)
+    ends = {**arrays, "terminated": np.arange(40) == 0, "truncated": arrays["terminated"]}
+    known = [uw.Dataset.from_arrays(**ends, final_known=np.arange(5) < count) for count in (3, 4, 5)]
+    assert [ds.num_transitions.sum() for ds in known] == [38, 39, 40]
+    assert len({fingerprint(ds) for ds in known}) == 3
+    assert fingerprint(known[-1]) == fingerprint(uw.Dataset.from_arrays(**ends))
     without = fingerprint(uw.Dataset.from_arrays(**{**arrays, "rewards": None}))
     assert without not in same

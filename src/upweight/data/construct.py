@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 from types import MappingProxyType
 from typing import Any
 
@@ -24,6 +25,7 @@ def from_arrays(
     truncated: Any,
     next_observations: Any,
     complete: Any,
+    final_known: Any,
     *,
     source: str,
 ) -> Parts:
@@ -33,9 +35,10 @@ def from_arrays(
     episodes = segment(ended, cut, next_known=next_observations is not None, source=source)
     if complete is not None:
         whole = as_flags(complete, key="complete", num_steps=len(episodes), source=source)
-        episodes = Episodes(
-            episodes.lengths, episodes.terminated, episodes.truncated, episodes.complete & whole, episodes.final_known
-        )
+        episodes = replace(episodes, complete=episodes.complete & whole)
+    if final_known is not None:
+        known = as_flags(final_known, key="final_known", num_steps=len(episodes), source=source)
+        episodes = replace(episodes, final_known=episodes.final_known & known)
     return {
         "episodes": episodes,
         "observations": _column(observations, "observations", source),

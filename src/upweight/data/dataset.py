@@ -57,17 +57,27 @@ class Dataset:
         next_observations: "ArrayLike | Column | None" = None,
         labels: Sequence[str] | NDArray[np.str_] | None = None,
         complete: ArrayLike | None = None,
+        final_known: ArrayLike | None = None,
         metadata: Mapping[str, Any] | None = None,
         source: str = "dataset",
     ) -> "Dataset":
         """Cut flat arrays of M steps into episodes at their end flags.
 
         ``truncated`` may be left out if some step is terminated. ``next_observations`` makes the last step of
-        truncated episodes trainable. ``labels`` [N] and ``complete`` [N] are per episode; an episode with
-        ``complete=False`` was cut short by whoever collected it, so its return is not used.
+        truncated episodes trainable, but for those where ``final_known`` [N] is False. ``labels`` [N] and
+        ``complete`` [N] are per episode too; an episode with ``complete=False`` was cut short by whoever collected
+        it, so its return is not used.
         """
         parts = construct.from_arrays(
-            observations, actions, rewards, terminated, truncated, next_observations, complete, source=source
+            observations,
+            actions,
+            rewards,
+            terminated,
+            truncated,
+            next_observations,
+            complete,
+            final_known,
+            source=source,
         )
         return cls.assemble(**parts, labels=labels, metadata=metadata, source=source)
 

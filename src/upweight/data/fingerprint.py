@@ -19,11 +19,16 @@ def content_hash(dataset: Dataset) -> str:
 
 
 def fingerprint(dataset: Dataset) -> str:
-    """A short hash of everything that training can see: also how the numbers are shaped, and what is known of the episodes."""
+    """A short hash of everything that training can see: also how the numbers are shaped, and what is known of the episodes.
+
+    Steps that cannot be learned from are told apart only where there are any.
+    """
     shapes = [dataset.observations, dataset.actions, dataset.lengths]
     about = [f"{array.dtype.str} {array.shape}".encode() for array in shapes]
     episodes = [dataset.lengths, dataset.complete, *([] if dataset.labels is None else [dataset.labels])]
     rewards = str(dataset.rewards.dtype if dataset.has_rewards else None).encode()
+    if not dataset.trainable.all():
+        episodes.append(dataset.num_transitions)
     return _hash(content_hash(dataset).encode(), rewards, *about, *map(_bytes, episodes))[:16]
 
 

@@ -5,7 +5,8 @@ while some step is terminal), no ``next_observations`` (the last step of a timed
 trailing fragment. Antmaze-v0 files flag every step at the goal as terminal while the rollout goes on: they are cut as
 flagged, into many one-step episodes, which is how the paper counts them.
 
-Labels and cut episodes have no place in D4RL's layout; they are kept in a group ``upweight`` that other readers ignore.
+Labels, cut episodes and last steps whose next observation is unknown (the file repeats the last one there) have no place
+in D4RL's layout; they are kept in a group ``upweight`` that other readers ignore.
 """
 
 import json
@@ -41,6 +42,7 @@ def read(path: Path) -> Dataset:
             next_observations=HDF5Column(file, "next_observations", path) if "next_observations" in file else None,
             labels=own.get("labels"),
             complete=own.get("complete"),
+            final_known=own.get("final_known"),
             metadata={**own.get("metadata", {}), **_behaviour(file, path)},
             source=str(path),
         )
@@ -50,9 +52,6 @@ def write(dataset: Dataset, path: Path) -> list[str]:
     """Flat arrays, compressed as D4RL's own files are."""
     lost = []
     episodes = dataset.episodes
-    has_next = dataset._next_observations is not None and bool(episodes.final_known.all())
-    if not has_next and episodes.final_known.any():
-        lost.append(f"the observation after the last step of {int(episodes.final_known.sum())} episodes")
     if not dataset.has_rewards:
         raise DatasetError(f"{dataset.source}: D4RL's layout needs rewards, and the dataset has none")
     trailing = ~(episodes.terminated | episodes.truncated)
@@ -68,13 +67,14 @@ def write(dataset: Dataset, path: Path) -> list[str]:
             "terminals": dataset.terminated,
             "timeouts": timeouts,
         }
-        if has_next:
+        if dataset._next_observations is not None:
             arrays["next_observations"] = dataset.next_observations
         for key, array in arrays.items():
             file.create_dataset(key, data=array, compression="gzip", compression_opts=1)
         own = file.create_group(_OWN)
         own.attrs["metadata"] = json.dumps(dict(dataset.metadata))
         own.create_dataset("complete", data=episodes.complete, compression="gzip")
+        own.create_dataset("final_known", data=episodes.final_known, compression="gzip")
         if dataset.labels is not None:
             own.create_dataset("labels", data=np.char.encode(dataset.labels, "utf-8"), compression="gzip")
     return lost
@@ -88,8 +88,9 @@ def _own_group(file: Any, path: Path) -> dict[str, Any]:
     own: dict[str, Any] = {"metadata": json.loads(group.attrs.get("metadata", "{}"))}
     if not isinstance(own["metadata"], dict):
         raise DatasetError(f"{path}: key '{_OWN}': expected a JSON object as metadata")
-    if "complete" in group:
-        own["complete"] = read_array(group, "complete", path)
+    for key in ("complete", "final_known"):
+        if key in group:
+            own[key] = read_array(group, key, path)
     if "labels" in group:
         own["labels"] = np.char.decode(read_array(group, "labels", path), "utf-8")
     return own
