@@ -16,10 +16,9 @@ import numpy as np
 
 import upweight as uw
 from measure import record
-from upweight.rollout.block import run_block
-from upweight.rollout.episode import episode_streams
+from upweight.rollout.block import episode_streams, make_block, play
 from upweight.rollout.evaluate import evaluate
-from upweight.rollout.pool import run_tasks
+from upweight.rollout.processes import run_tasks
 
 TASKS = ["Hopper-v5", "HalfCheetah-v5", "Walker2d-v5", "Ant-v5"]
 HIDDEN = (256, 256)
@@ -59,7 +58,7 @@ def replay_loop(task: tuple[str, uw.Policy, int]) -> tuple[int, float]:
     """(steps, seconds) of stepping one environment with the actions that the policy chose."""
     env_id, policy, episodes = task
     seeds = [(0, number) for number in range(episodes)]
-    played = [episode.trajectory for episode in run_block(env_id, policy, seeds, record=True)]
+    played = [episode.trajectory for episode in play(make_block(env_id, policy, seeds, record=True))]
     environment = uw.make_environment(env_id)
     began = time.perf_counter()
     for seed, trajectory in zip(seeds, played, strict=True):

@@ -31,10 +31,9 @@ from upweight.base.errors import DatasetError
 from upweight.base.progress import listening, report
 from upweight.policies.policy import Layer, Policy
 from upweight.recipes.tasks import CLASSIC_TASKS, find_task
-from upweight.rollout.block import make_block, play
-from upweight.rollout.environments import make_environment
-from upweight.rollout.episode import Episode
-from upweight.rollout.pool import run_tasks
+from upweight.rollout.block import Episode, make_block, play
+from upweight.rollout.environments import environment_spaces
+from upweight.rollout.processes import run_tasks
 
 Vector = NDArray[np.float64]
 _STREAM = 0x63656D  # last number of the episodes' seeds: no evaluation plays the episodes of a training
@@ -143,10 +142,8 @@ def _play(
 
 def network_shapes(env_id: str, hidden_units: int) -> list[tuple[int, int]]:
     """Inputs and outputs of both layers."""
-    environment = make_environment(env_id)
-    observations, actions = environment.observation_space.shape[0], int(environment.action_space.n)
-    environment.close()
-    return [(observations, hidden_units), (hidden_units, actions)]
+    spaces = environment_spaces(env_id)
+    return [(spaces.observation_size, hidden_units), (hidden_units, spaces.action_size)]
 
 
 def make_policy(

@@ -113,3 +113,5 @@ def _work(shared: SharedArrays, env_ids: list[str], mine: list[int], seed: int, 
                 observation, _ = environment.reset()
             observations[agent, number, :size] = observation
         connection.send_bytes(b"d")
+    for _, _, environment, _, _ in places:
+        environment.close()

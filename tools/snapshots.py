@@ -19,7 +19,7 @@ from upweight.base.errors import DatasetError
 from upweight.policies.policy import Policy
 from upweight.policies.safetensors_file import read_safetensors, write_safetensors
 from upweight.recipes.tasks import find_task
-from upweight.rollout.environments import make_environment
+from upweight.rollout.environments import environment_spaces
 
 
 class Candidate(NamedTuple):
@@ -82,8 +82,7 @@ def choose_candidates(folder: Path, task: str, *, levels: int, best: int) -> lis
 
 def export_candidates(folder: Path, task: str, output: Path, *, levels: int = 48, best: int = 12) -> Path:
     """One file with the candidates' networks [C, ...] in float16, without the padding that training put around them."""
-    environment = make_environment(find_task(task).env_id)
-    observation_size, action_size = environment.observation_space.shape[0], environment.action_space.shape[0]
+    observation_size, action_size, _, _ = environment_spaces(find_task(task).env_id)
     candidates = choose_candidates(folder, task, levels=levels, best=best)
     stacks: dict[str, list[NDArray[Any]]] = {}
     for candidate in candidates:

@@ -18,6 +18,7 @@ import os
 import time
 from collections import deque
 from collections.abc import Callable, Sequence
+from contextlib import closing
 from dataclasses import asdict, dataclass
 from functools import partial
 from pathlib import Path
@@ -283,11 +284,11 @@ class Training:
 
 def task_sizes(env_id: str) -> tuple[int, int]:
     """Observation and action size; actions must be continuous and in [-1, 1]."""
-    environment = make_environment(env_id)
-    space = environment.action_space
-    if not hasattr(space, "low") or not (np.all(space.low == -1) and np.all(space.high == 1)):
-        raise DatasetError(f"{env_id}: expected actions in [-1, 1], found {space}")
-    return environment.observation_space.shape[0], space.shape[0]
+    with closing(make_environment(env_id)) as environment:
+        observations, actions = environment.observation_space, environment.action_space
+    if not hasattr(actions, "low") or not (np.all(actions.low == -1) and np.all(actions.high == 1)):
+        raise DatasetError(f"{env_id}: expected actions in [-1, 1], found {actions}")
+    return observations.shape[0], actions.shape[0]
 
 
 def main(arguments: Sequence[str] | None = None) -> None:

@@ -15,7 +15,7 @@ from upweight.base.errors import DatasetError, MissingExtraError
 from upweight.cli.main import main
 from upweight.data.fingerprint import content_hash
 from upweight.loading import is_recipe
-from upweight.rollout.episode import episode_streams
+from upweight.rollout.block import episode_streams
 
 
 @pytest.fixture(autouse=True)

@@ -1,12 +1,14 @@
+import subprocess
+import sys
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 
 import upweight as uw
-from support.rollout import make_policy, register_short_cheetah
-from upweight.rollout.block import run_block
-from upweight.rollout.episode import Episode, episode_streams
+from support.rollout import Counted, make_policy, register_counted, register_short_cheetah, run_block
+from upweight.rollout.block import Episode, episode_streams
 
 SEEDS = [(5, number) for number in range(6)]
 
@@ -143,6 +145,65 @@ class TestEnds:
         ds = uw.Dataset.from_episodes(parts)
         assert ds.discrete_actions
         np.testing.assert_array_equal(ds.returns, [episode.total_reward for episode in episodes])
+
+
+class TestEnvironmentsAreClosed:
+    def play(self, env_id: str, count: int) -> None:
+        run_block(env_id, None, SEEDS[:count])
+
+    def test_when_others_take_their_place(self) -> None:
+        self.play("CartPole-v1", 1)
+        before = Counted.open_ones
+        env_id = register_counted()
+        self.play(env_id, 3)
+        self.play(env_id, 2)  # the same ones again
+        assert Counted.open_ones == before + 3
+        self.play("CartPole-v1", 1)
+        assert Counted.open_ones == before
+
+    def test_when_their_id_gets_a_new_meaning(self) -> None:
+        self.play("CartPole-v1", 1)
+        before = Counted.open_ones
+        self.play(register_counted(), 3)
+        self.play(register_counted(reward_threshold=1.0), 2)
+        assert Counted.open_ones == before + 2
+        self.play("CartPole-v1", 1)
+        assert Counted.open_ones == before
+
+    def test_after_an_error(self) -> None:
+        self.play("CartPole-v1", 1)
+        before = Counted.open_ones
+        with pytest.raises(uw.RolloutError, match="ZeroDivisionError: broken"):
+            self.play(register_counted(kwargs={"fault": "broken"}), 3)
+        assert Counted.open_ones == before
+
+    def test_at_the_end_of_the_process(self, tmp_path: Path) -> None:
+        script = tmp_path / "script.py"
+        script.write_text("""
+import gymnasium
+import numpy as np
+from gymnasium.envs.classic_control import CartPoleEnv
+import upweight as uw
+class Loud(CartPoleEnv):
+    def close(self):
+        print("closed")
+gymnasium.register("script/Loud-v0", entry_point=Loud, max_episode_steps=7)
+layer = (np.zeros((4, 2), np.float32), np.zeros(2, np.float32))
+uw.evaluate(uw.Policy("greedy", (layer,), np.zeros(4), np.ones(4)), "script/Loud-v0", 3, workers=1)
+print("done")
+""")
+        done = subprocess.run([sys.executable, str(script)], capture_output=True, text=True, check=True, timeout=120)
+        assert done.stdout.splitlines() == ["closed", "done", *3 * ["closed"]]  # one looked at, three that played
+
+
+def test_a_policy_of_d4rls_ant_reads_zeros_where_the_files_have_them() -> None:
+    """D4RL's ant has 84 more numbers than the environment, all of them zero."""
+    policy = make_policy("Ant-v5", inputs=111)
+    for episode in run_block("Ant-v5", policy, SEEDS[:2], record=True):
+        assert episode.trajectory is not None
+        assert episode.trajectory.visited.shape == (episode.length + 1, 27)
+        seen = np.pad(episode.trajectory.observations, ((0, 0), (0, 84)))
+        np.testing.assert_allclose(episode.trajectory.actions, policy.act(seen), atol=1e-5)
 
 
 def test_random_actions_need_bounds() -> None:

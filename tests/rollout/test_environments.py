@@ -14,7 +14,7 @@ stochastic = pytest.mark.parametrize("env_id", STOCHASTIC)
 
 
 class TestMakeEnvironment:
-    def test_ant_has_the_observations_of_d4rl(self) -> None:
+    def test_ant_is_built_without_contact_forces(self) -> None:
         assert uw.make_environment("Ant-v5").observation_space.shape == (27,)
 
     def test_a_known_warning_of_mujoco_is_not_shown(self, capfd: pytest.CaptureFixture[str]) -> None:

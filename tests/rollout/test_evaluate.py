@@ -2,13 +2,14 @@ import json
 from pathlib import Path
 from typing import Any
 
+import h5py
 import numpy as np
 import pytest
 
 import upweight as uw
-from support.rollout import make_policy, register_faulty, register_short_cheetah
+from support.rollout import make_policy, register_faulty, register_numbered_from_one, register_short_cheetah, run_block
 from upweight.cli.main import main
-from upweight.rollout.block import run_block
+from upweight.studies.fit import check_environment
 
 
 def same(first: uw.Evaluation, second: uw.Evaluation) -> bool:
@@ -103,6 +104,10 @@ class TestBadInput:
             policy = uw.Policy("greedy", (layer,), np.zeros(2, np.float32), np.ones(2, np.float32))
             uw.evaluate([policy], "MountainCar-v0")
 
+    def test_actions_that_are_not_numbered_from_0(self) -> None:
+        with pytest.raises(uw.RolloutError, match="from-one-v0: expected actions numbered from 0, found .*start=1"):
+            uw.evaluate(make_policy("CartPole-v1"), register_numbered_from_one())
+
     @pytest.mark.parametrize(
         "options", [{"episodes": 0}, {"episodes": 2.5}, {"seed": -1}, {"seed": 2**32}, {"workers": 0}]
     )
@@ -118,6 +123,36 @@ class TestBadInput:
 
     def test_no_policies(self) -> None:
         assert uw.evaluate([], "CartPole-v1") == []
+
+
+def test_a_file_of_d4rls_ant(tmp_path: Path) -> None:
+    """111 columns, of which the last 84 (contact forces) are zeros: loaded, trained on and evaluated."""
+    played = [episode.trajectory for episode in run_block("Ant-v5", None, [(0, 0), (0, 1)], record=True)]
+    paths = [trajectory for trajectory in played if trajectory is not None]
+    rows = np.concatenate([path.observations for path in paths])
+    ends = np.zeros(len(rows), bool)
+    ends[np.cumsum([len(path.rewards) for path in paths]) - 1] = True
+    with h5py.File(tmp_path / "ant.hdf5", "w") as file:
+        file["observations"] = np.pad(rows, ((0, 0), (0, 84)))
+        file["actions"] = np.concatenate([path.actions for path in paths])
+        file["rewards"] = np.concatenate([path.rewards for path in paths])
+        file["terminals"], file["timeouts"] = ends, np.zeros_like(ends)
+    dataset = uw.load(tmp_path / "ant.hdf5")
+    check_environment("Ant-v5", dataset)
+    noisy = uw.Dataset.from_arrays(
+        observations=dataset.observations + 1, actions=dataset.actions, rewards=dataset.rewards, terminated=ends
+    )
+    with pytest.raises(uw.RolloutError, match="Ant-v5 has 27, and zeros .* has other numbers there"):
+        check_environment("Ant-v5", noisy)
+    config = uw.algorithm_config("td3_bc", hidden_units=(8,), batch_size=8)  # scales observations; zeros have no scale
+    (result,) = uw.train(dataset, [uw.Run(config, "rw", 0)], num_updates=4)
+    assert result.policy is not None and result.policy.observation_size == 111
+    evaluation = uw.evaluate(result.policy, "Ant-v5", 2, workers=1)
+    assert np.isfinite(evaluation.returns).all() and evaluation.score is not None
+    with pytest.raises(uw.RolloutError, match="expects 111 observations, but Walker2d-v5 has 17"):
+        uw.evaluate(result.policy, "Walker2d-v5", 2)
+    with pytest.raises(uw.RolloutError, match="policy 0 expects 105 observations, but Ant-v5 has 27 .*or 111"):
+        uw.evaluate(make_policy("Ant-v5", inputs=105), "Ant-v5", 2)
 
 
 @pytest.mark.parametrize("workers", [1, 2])

@@ -9,16 +9,24 @@ import numpy as np
 from gymnasium.envs.classic_control import CartPoleEnv
 
 import upweight as uw
+from upweight.rollout.block import Episode, make_block, play
 
 SHORT_CHEETAH = "upweight-tests/ShortHalfCheetah-v0"
 
 
 def make_policy(
-    env_id: str, kind: str | None = None, *, seed: int = 0, hidden: int = 32, metadata: dict[str, object] | None = None
+    env_id: str,
+    kind: str | None = None,
+    *,
+    seed: int = 0,
+    hidden: int = 32,
+    inputs: int | None = None,
+    metadata: dict[str, object] | None = None,
 ) -> uw.Policy:
-    """An untrained policy that fits the environment."""
+    """An untrained policy that fits the environment, unless it has other ``inputs``."""
     environment = uw.make_environment(env_id)
-    observation_size, space = environment.observation_space.shape[0], environment.action_space
+    observation_size, space = inputs or environment.observation_space.shape[0], environment.action_space
+    environment.close()
     discrete = isinstance(space, gymnasium.spaces.Discrete)
     kind = kind or ("categorical" if discrete else "deterministic")
     size = int(space.n) if discrete else space.shape[0]
@@ -38,6 +46,11 @@ def make_policy(
         action_high=None if discrete else np.asarray(space.high, np.float32),
         metadata=metadata or {},
     )
+
+
+def run_block(*what: Any, **options: Any) -> list[Episode]:
+    """Play a block in this process."""
+    return play(make_block(*what, **options))
 
 
 def register_short_cheetah(max_steps: int = 40) -> str:
@@ -66,4 +79,46 @@ def register_faulty(fault: str) -> str:
     env_id = f"upweight-tests/{fault}-v0"
     if env_id not in gymnasium.registry:
         gymnasium.register(env_id, entry_point=Faulty, kwargs={"fault": fault}, max_episode_steps=5)
+    return env_id
+
+
+class Counted(CartPoleEnv):
+    """Knows how many of its kind are open."""
+
+    open_ones = 0
+
+    def __init__(self, fault: str = "") -> None:
+        super().__init__()
+        self.fault = fault
+        Counted.open_ones += 1
+
+    def step(self, action: Any) -> Any:
+        if self.fault:
+            raise ZeroDivisionError(self.fault)
+        return super().step(action)
+
+    def close(self) -> None:
+        super().close()
+        Counted.open_ones -= 1
+
+
+def register_counted(**options: Any) -> str:
+    """Known to this process only; registering it again, with other options, gives the id a new meaning."""
+    env_id = "upweight-tests/counted-v0"
+    gymnasium.registry.pop(env_id, None)
+    gymnasium.register(env_id, entry_point=Counted, max_episode_steps=5, **options)
+    return env_id
+
+
+def register_numbered_from_one() -> str:
+    """CartPole whose actions are called 1 and 2."""
+
+    def make() -> Any:
+        environment = CartPoleEnv()
+        environment.action_space = gymnasium.spaces.Discrete(2, start=1)
+        return environment
+
+    env_id = "upweight-tests/from-one-v0"
+    if env_id not in gymnasium.registry:
+        gymnasium.register(env_id, entry_point=make, max_episode_steps=5)
     return env_id

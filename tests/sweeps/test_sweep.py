@@ -24,7 +24,7 @@ from support.finished_runs import write_finished
 from upweight.base.errors import DatasetError, MissingExtraError
 from upweight.cli.main import main
 from upweight.engine.train import TrainingPaused
-from upweight.rollout.pool import usable_cores
+from upweight.rollout.processes import usable_cores
 from upweight.studies.experiment_file import Experiment, read_experiment
 from upweight.studies.store import Store
 from upweight.sweeps.estimate import Estimate

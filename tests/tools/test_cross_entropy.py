@@ -8,7 +8,7 @@ from tools import cross_entropy
 from tools.cross_entropy import Settings, main, mountain_car_energy, train, write_snapshots
 from upweight.base.progress import listening
 from upweight.policies.policy import load_policy
-from upweight.rollout.episode import Episode, Trajectory
+from upweight.rollout.block import Episode, Trajectory
 
 TINY = Settings(generations=2, population=6, elites=2, episodes=2, last_episodes=2, hidden_units=4)
 

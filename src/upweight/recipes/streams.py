@@ -26,9 +26,8 @@ from upweight.base.files import atomic_target, read_json, write_json
 from upweight.base.progress import report
 from upweight.recipes.ladder import Rung
 from upweight.recipes.tasks import Task
-from upweight.rollout.block import LANES, Block, make_block, play
-from upweight.rollout.episode import Episode
-from upweight.rollout.pool import run_tasks
+from upweight.rollout.block import LANES, Block, Episode, make_block, play
+from upweight.rollout.processes import run_tasks
 
 FORMAT_VERSION = 1
 _EPISODES_PER_BLOCK = LANES  # part of what a stream is: it decides how inference is batched

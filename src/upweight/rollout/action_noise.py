@@ -5,7 +5,7 @@ from typing import Any
 import gymnasium
 import numpy as np
 
-from upweight.rollout.random_actions import random_action
+from upweight.rollout.environments import random_action
 
 _STREAM = 0x6E6F6973  # keeps the noise apart from everything else that is seeded with the same number
 

@@ -10,7 +10,9 @@ round differently by their place, though not by what the other rows hold, so the
 follows from the lengths of the episodes: a block gives the same numbers in any process, at any time.
 """
 
-from collections.abc import Callable, Sequence
+import atexit
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
@@ -19,15 +21,51 @@ from numpy.typing import NDArray
 
 from upweight.base.errors import RolloutError, UpweightError
 from upweight.policies.policy import Policy
-from upweight.rollout.environments import find_spec
-from upweight.rollout.episode import Episode, Trajectory, episode_streams
-from upweight.rollout.lanes import borrow_environments
-from upweight.rollout.random_actions import check_can_be_random, random_action
+from upweight.rollout.environments import check_can_be_random, find_spec, make_environment, random_action
 
 LANES = 10
 EpisodeSeed = tuple[int, ...]
 Generators = list[np.random.Generator]
 Chooser = Callable[[NDArray[np.float32], Generators], Sequence[Any] | NDArray[Any]]
+
+
+@dataclass(frozen=True, eq=False)
+class Trajectory:
+    """The T steps of an episode, with every observation stored once."""
+
+    visited: NDArray[np.float32]  # [T+1, ...], the last being the observation after the last step
+    actions: NDArray[Any]  # [T, a] float32, or [T] int64 if discrete; as chosen, before any noise of the environment
+    rewards: NDArray[np.float32]  # [T]
+
+    @property
+    def observations(self) -> NDArray[np.float32]:
+        """[T, ...]"""
+        return self.visited[:-1]
+
+    @property
+    def next_observations(self) -> NDArray[np.float32]:
+        """[T, ...]"""
+        return self.visited[1:]
+
+
+@dataclass(frozen=True, eq=False)
+class Episode:
+    """The outcome of an episode."""
+
+    total_reward: float  # summed in float64
+    length: int  # steps
+    terminated: bool  # reached a terminal state
+    truncated: bool  # was stopped by the time limit; may come together with terminated
+    trajectory: Trajectory | None = None  # where it was recorded
+
+
+def episode_streams(seed: EpisodeSeed) -> tuple[int, np.random.SeedSequence]:
+    """The two independent sources of an episode's luck: a seed for the environment, and one for the choice of actions.
+
+    ``seed`` is any tuple of whole numbers below 2^32; tuples of one length give streams of their own.
+    """
+    environment, actions = np.random.SeedSequence(seed).spawn(2)
+    return int(environment.generate_state(1)[0]), actions
 
 
 @dataclass(frozen=True, eq=False)
@@ -37,8 +75,8 @@ class Block:
     env_id: str
     policy: Policy | None  # None plays uniformly random actions
     episode_seeds: Sequence[EpisodeSeed]
-    stochastic: bool = False
-    record: bool = False
+    stochastic: bool = False  # sample the policy's actions instead of taking its deterministic ones
+    record: bool = False  # keep every step
     lanes: int = LANES
     registration: Any = None  # the EnvSpec behind env_id, for workers that have not seen it registered
 
@@ -49,58 +87,51 @@ def make_block(env_id: str, policy: Policy | None, episode_seeds: Sequence[Episo
 
 
 def play(block: Block) -> list[Episode]:
-    """The block's episodes, in the order of their seeds; what worker processes run."""
+    """The block's episodes, one per seed and in their order; what worker processes run."""
+    if not block.episode_seeds:
+        return []
     if block.registration is not None:
         import gymnasium
 
         gymnasium.registry[block.registration.id] = block.registration
     try:
-        return run_block(
-            block.env_id,
-            block.policy,
-            block.episode_seeds,
-            stochastic=block.stochastic,
-            lanes=block.lanes,
-            record=block.record,
-        )
+        with borrow_environments(block.env_id, min(block.lanes, len(block.episode_seeds))) as environments:
+            return _play_in_lockstep(block, environments)
     except UpweightError:
         raise
     except Exception as error:  # an environment is somebody else's code, and may raise anything
         raise RolloutError(f"{block.env_id}: failed while it was played: {type(error).__name__}: {error}") from error
 
 
-def run_block(
-    env_id: str,
-    policy: Policy | None,
-    episode_seeds: Sequence[EpisodeSeed],
-    *,
-    stochastic: bool = False,
-    lanes: int = LANES,
-    record: bool = False,
-) -> list[Episode]:
-    """Play one episode per seed and return them in that order.
+def _play_in_lockstep(block: Block, environments: list[Any]) -> list[Episode]:
+    policy, seeds = block.policy, block.episode_seeds
+    draws = block.stochastic or policy is None
+    lanes = [_Lane(environment, number, draws, block.record) for number, environment in enumerate(environments)]
+    choose = _chooser(block, environments[0].action_space)
+    shape = environments[0].observation_space.shape
+    inputs = np.zeros((block.lanes, *(shape if policy is None else (policy.observation_size,))), np.float32)
+    rows = inputs if policy is None else inputs[:, : shape[0]]  # what may follow stays zero (ZEROS_IN_D4RL)
+    generators = [np.random.default_rng(0) for _ in range(block.lanes)]  # the unused lanes' stay
+    episodes: list[Episode | None] = [None] * len(seeds)
+    upcoming = iter(range(len(seeds)))
 
-    ``policy`` None plays uniformly random actions; ``stochastic`` samples the policy's actions instead of taking its
-    deterministic ones. ``record`` keeps every step.
-    """
-    if not episode_seeds:
-        return []
-    with borrow_environments(env_id, min(lanes, len(episode_seeds))) as environments:
-        draws = stochastic or policy is None
-        table = [_Lane(environment, number, draws, record) for number, environment in enumerate(environments)]
-        choose = _chooser(env_id, policy, environments[0].action_space, stochastic)
-        rows = np.zeros((lanes, *environments[0].observation_space.shape), np.float32)
-        generators = [np.random.default_rng(0) for _ in range(lanes)]  # the unused lanes' stay
-        episodes: list[Episode | None] = [None] * len(episode_seeds)
-        upcoming = iter(range(len(episode_seeds)))
-        playing = [lane for lane in table if _start_next(lane, upcoming, episode_seeds, rows, generators)]
-        while playing:
-            actions = choose(rows, generators)
-            done = [lane for lane in playing if lane.step(actions, rows)]
-            for lane in done:
-                episodes[lane.episode] = lane.finish()
-                if not _start_next(lane, upcoming, episode_seeds, rows, generators):
-                    playing.remove(lane)
+    def start_next(lane: _Lane) -> bool:
+        """Begin the next unplayed episode; False if none is left."""
+        episode = next(upcoming, None)
+        if episode is None:
+            rows[lane.number] = 0
+            return False
+        lane.start(episode, seeds[episode], rows, generators)
+        return True
+
+    playing = [lane for lane in lanes if start_next(lane)]
+    while playing:
+        actions = choose(inputs, generators)
+        done = [lane for lane in playing if lane.step(actions, rows)]
+        for lane in done:
+            episodes[lane.episode] = lane.finish()
+            if not start_next(lane):
+                playing.remove(lane)
     return [episode for episode in episodes if episode is not None]
 
 
@@ -145,28 +176,47 @@ class _Lane:
         return Episode(self.total, len(self.rewards), *self.flags, trajectory)
 
 
-def _start_next(
-    lane: _Lane,
-    upcoming: Any,
-    seeds: Sequence[EpisodeSeed],
-    rows: NDArray[np.float32],
-    generators: Generators,
-) -> bool:
-    """Begin the next unplayed episode; False if none is left."""
-    episode = next(upcoming, None)
-    if episode is None:
-        rows[lane.number] = 0
-        return False
-    lane.start(episode, seeds[episode], rows, generators)
-    return True
-
-
-def _chooser(env_id: str, policy: Policy | None, space: Any, stochastic: bool) -> Chooser:
+def _chooser(block: Block, space: Any) -> Chooser:
     """How the actions of all lanes are chosen: (observations [lanes, d], generators) -> [lanes] actions."""
-    if policy is None:
-        check_can_be_random(env_id, space)
+    if block.policy is None:
+        check_can_be_random(block.env_id, space)
         return lambda rows, generators: [random_action(space, rng) for rng in generators]
-    act = policy.act
-    if policy.is_discrete:
+    act, stochastic = block.policy.act, block.stochastic
+    if block.policy.is_discrete:
         return lambda rows, generators: act(rows, generators if stochastic else None).tolist()
     return lambda rows, generators: act(rows, generators if stochastic else None)
+
+
+# ---- environments, kept for the next block ------------------------------------------------------------------------------
+_idle: dict[str, tuple[Any, list[Any]]] = {}  # what the last block left: {id: (its registration, environments)}
+
+
+@contextmanager
+def borrow_environments(env_id: str, count: int) -> Iterator[list[Any]]:
+    """``count`` environments, taken from those of an earlier block where possible: building one takes as long as
+    hundreds of steps. Every episode starts with a seeded reset, which leaves nothing of the episode before."""
+    spec = find_spec(env_id)
+    registered, environments = _idle.pop(env_id, (spec, []))
+    if registered != spec:  # the id has a new meaning
+        _close(environments)
+    try:
+        while len(environments) < count:
+            environments.append(make_environment(env_id))
+        yield environments[:count]
+    except BaseException:
+        _close(environments)
+        raise
+    close_idle_environments()
+    _idle[env_id] = (spec, environments)
+
+
+@atexit.register
+def close_idle_environments() -> None:
+    """Close what is kept for the next block."""
+    for env_id in list(_idle):
+        _close(_idle.pop(env_id, (None, []))[1])
+
+
+def _close(environments: list[Any]) -> None:
+    while environments:
+        environments.pop().close()

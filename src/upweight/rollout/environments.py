@@ -1,13 +1,16 @@
-"""The one place that builds environments."""
+"""The one place that builds environments, and that knows what goes into them and comes out."""
 
 import importlib
 import warnings
 from collections.abc import Iterator
-from contextlib import contextmanager
-from typing import Any
+from contextlib import closing, contextmanager
+from typing import Any, NamedTuple
+
+import numpy as np
 
 from upweight.base.errors import MissingExtraError, RolloutError
 from upweight.base.names import hint
+from upweight.base.optional import require
 
 REPLACED_ACTIONS = 0.1  # probability that a stochastic environment plays a random action instead
 STOCHASTIC = {
@@ -16,8 +19,11 @@ STOCHASTIC = {
     "upweight/StochasticMountainCar-v0": "MountainCar-v0",
 }
 _SETTINGS: dict[str, dict[str, Any]] = {
-    "Ant-v5": {"include_cfrc_ext_in_observation": False},  # 27 numbers, as in D4RL, instead of 105
+    "Ant-v5": {"include_cfrc_ext_in_observation": False},  # 27 numbers instead of 105: without contact forces
 }
+# D4RL's ant has 111 observations: these 27, and 84 contact forces that its version of MuJoCo left at zero. A policy trained on
+# such files may play here too: it reads the environment's numbers, then zeros.
+ZEROS_IN_D4RL = {"Ant-v5": 84}
 _KNOWN_WARNINGS = ("settotalmass",)  # of HalfCheetah's model file, since MuJoCo 4
 
 
@@ -67,11 +73,59 @@ def find_spec(env_id: str) -> Any:
         raise RolloutError(f"unknown environment {env_id!r}; {meant}") from None
 
 
+class Spaces(NamedTuple):
+    """What a policy must know of an environment."""
+
+    observation_size: int
+    action_size: int  # numbers per action or, if discrete, actions to choose from: 0, 1, ...
+    is_discrete: bool
+    zeros: int  # numbers that D4RL's files have after the observations, all of them 0
+
+    @property
+    def readable_sizes(self) -> tuple[int, ...]:
+        """Numbers of inputs that a policy may have here."""
+        return (self.observation_size, self.observation_size + self.zeros) if self.zeros else (self.observation_size,)
+
+    def describe_observations(self) -> str:
+        more = f" (or {self.readable_sizes[1]}, with the zeros of D4RL's files)" if self.zeros else ""
+        return f"{self.observation_size}{more}"
+
+
+def environment_spaces(env_id: str) -> Spaces:
+    """The spaces of an environment for vectors and actions of one kind; others are refused."""
+    with closing(make_environment(env_id)) as environment:
+        observations, actions = environment.observation_space, environment.action_space
+    if type(observations).__name__ != "Box" or len(observations.shape) != 1:
+        raise RolloutError(f"{env_id}: expected vector observations, found {observations}")
+    is_discrete = type(actions).__name__ == "Discrete"
+    if not is_discrete and (type(actions).__name__ != "Box" or len(actions.shape) != 1):
+        raise RolloutError(f"{env_id}: expected discrete actions or vectors, found {actions}")
+    if is_discrete and actions.start != 0:
+        raise RolloutError(
+            f"{env_id}: expected actions numbered from 0, found {actions}; register it with "
+            f"gymnasium.wrappers.TransformAction, which can add {actions.start}"
+        )
+    size = int(actions.n) if is_discrete else actions.shape[0]
+    return Spaces(observations.shape[0], size, is_discrete, ZEROS_IN_D4RL.get(find_spec(env_id).id, 0))
+
+
+def random_action(space: Any, rng: np.random.Generator) -> Any:
+    """An action drawn uniformly from a bounded box (an array of its shape) or a discrete space (an int)."""
+    if hasattr(space, "n"):
+        return int(space.start) + int(rng.integers(space.n))
+    draw = rng.random(space.shape, np.float32)
+    return (space.low + draw * (space.high - space.low)).astype(space.dtype)
+
+
+def check_can_be_random(env_id: str, space: Any) -> None:
+    """Refuse spaces without a uniform distribution."""
+    kind = type(space).__name__
+    if kind != "Discrete" and not (kind == "Box" and np.isfinite(space.low).all() and np.isfinite(space.high).all()):
+        raise RolloutError(f"{env_id}: random actions need a discrete space or a bounded box, found {space}")
+
+
 def _gymnasium() -> Any:
-    try:
-        return importlib.import_module("gymnasium")
-    except ImportError:
-        raise MissingExtraError("playing episodes", "gymnasium", "mujoco") from None
+    return require("gymnasium", extra="mujoco", purpose="playing episodes")
 
 
 @contextmanager

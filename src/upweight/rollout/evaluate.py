@@ -11,11 +11,9 @@ from numpy.typing import NDArray
 from upweight.base.errors import RolloutError
 from upweight.data.reference_scores import find_reference_scores, normalize_returns
 from upweight.policies.policy import Policy, load_policy
-from upweight.rollout.block import LANES, Block, make_block, play
-from upweight.rollout.environments import make_environment
-from upweight.rollout.episode import Episode
-from upweight.rollout.fit import check_fit
-from upweight.rollout.pool import run_tasks
+from upweight.rollout.block import LANES, Block, Episode, make_block, play
+from upweight.rollout.environments import Spaces, environment_spaces
+from upweight.rollout.processes import run_tasks
 
 EPISODES_PER_BLOCK = LANES  # episode k always plays in lane k modulo LANES, however many there are (see block.py)
 GivenPolicy = Policy | str | Path
@@ -118,11 +116,10 @@ def evaluate(
     if len(seeds) != len(given):
         raise RolloutError(f"seed: expected one number, or one for each of {len(given)} policies, found {len(seeds)}")
     loaded = [_load(policy) for policy in given]
-    environment = make_environment(env_id)
+    spaces = environment_spaces(env_id)
     for place, policy in enumerate(loaded):
         name = str(given[place]) if isinstance(given[place], str | Path) else f"policy {place}"
-        check_fit(policy, environment, env_id, name)
-    environment.close()
+        _check_fit(policy, spaces, env_id, name)
     starts = range(0, episodes, EPISODES_PER_BLOCK)
     blocks: list[Block] = []
     for policy, start_from in zip(loaded, seeds, strict=True):
@@ -143,6 +140,27 @@ def _load(policy: Any) -> Policy:
     if isinstance(policy, str | Path):
         return load_policy(policy)
     raise RolloutError(f"expected a Policy or the path of one, found {type(policy).__name__}")
+
+
+def _check_fit(policy: Policy, spaces: Spaces, env_id: str, name: str) -> None:
+    """Refuse a policy that cannot read the environment's observations or give its actions."""
+    if policy.observation_size not in spaces.readable_sizes:
+        raise RolloutError(
+            f"{name} expects {policy.observation_size} observations, but {env_id} has {spaces.describe_observations()}; "
+            "was it trained on another task?"
+        )
+    if spaces.is_discrete != policy.is_discrete:
+        have, need = ("discrete", "continuous") if policy.is_discrete else ("continuous", "discrete")
+        raise RolloutError(
+            f"{name} gives {have} actions, but {env_id} takes {need} ones; was it trained on another task?"
+        )
+    outputs = policy.layers[-1][1].shape[0]
+    size = outputs // 2 if policy.kind == "tanh_gaussian" else outputs
+    if size != spaces.action_size:
+        what = "to choose from" if spaces.is_discrete else "numbers per action"
+        raise RolloutError(
+            f"{name} has {size} {what}, but {env_id} has {spaces.action_size}; was it trained on another task?"
+        )
 
 
 def _check_number(name: str, value: Any, least: int) -> None:

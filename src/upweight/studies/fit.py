@@ -2,7 +2,6 @@
 
 import warnings
 from functools import cache
-from typing import Any
 
 import numpy as np
 
@@ -12,7 +11,7 @@ from upweight.engine.prepare import action_space
 from upweight.engine.run import Run, check_runs
 from upweight.recipes.recipe import find_recipe
 from upweight.recipes.tasks import CLASSIC_TASKS
-from upweight.rollout.environments import make_environment
+from upweight.rollout.environments import environment_spaces
 from upweight.weightings.weighting import Weighting
 
 
@@ -49,22 +48,26 @@ def check_weighting(weighting: Weighting, dataset: Dataset, *, is_outline: bool)
 
 def check_environment(env_id: str, dataset: Dataset) -> None:
     """Whether policies trained on the dataset can play in the environment."""
-    environment = make_environment(env_id)
-    observations, actions = environment.observation_space, environment.action_space
-    environment.close()
-    _compare("observations", _shape(observations), dataset.observation_shape or (1,), env_id, dataset)
+    spaces = environment_spaces(env_id)
+    shape = dataset.observation_shape or (1,)
+    fits = len(shape) == 1 and shape[0] in spaces.readable_sizes
+    _compare("observations", shape if fits else (spaces.observation_size,), shape, env_id, dataset)
+    if shape[0] > spaces.observation_size:
+        _check_zeros(env_id, dataset, spaces.observation_size)
     kinds = {True: "discrete", False: "continuous"}
-    is_discrete = type(actions).__name__ == "Discrete"
-    _compare("kind of actions", kinds[is_discrete], kinds[dataset.discrete_actions], env_id, dataset)
-    size = int(actions.n) if is_discrete else _shape(actions)
-    found = action_space(dataset).size
-    _compare("actions", size, found if is_discrete else (found,), env_id, dataset)
+    _compare("kind of actions", kinds[spaces.is_discrete], kinds[dataset.discrete_actions], env_id, dataset)
+    _compare("actions", spaces.action_size, action_space(dataset).size, env_id, dataset)
 
 
-def _shape(space: Any) -> tuple[int, ...]:
-    if type(space).__name__ != "Box":
-        raise RolloutError(f"expected an environment of vectors, found {space}")
-    return tuple(space.shape)
+def _check_zeros(env_id: str, dataset: Dataset, first: int) -> None:
+    """Columns from ``first`` on must be the zeros of D4RL's files, as far as a thousand steps show."""
+    steps = np.flatnonzero(dataset.trainable)
+    some = steps[np.linspace(0, len(steps) - 1, min(1000, len(steps))).astype(np.int64)]
+    if dataset.transitions(some).observations[:, first:].any():
+        raise RolloutError(
+            f"observations: {env_id} has {first}, and zeros stand for what D4RL's files have beyond them, but "
+            f"{dataset.source} has other numbers there; leave those columns out"
+        )
 
 
 def _compare(what: str, wanted: object, found: object, env_id: str, dataset: Dataset) -> None:

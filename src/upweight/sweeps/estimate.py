@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import jax
 
 from upweight.engine.algorithm import find_algorithm
-from upweight.rollout.pool import usable_cores
+from upweight.rollout.processes import usable_cores
 from upweight.studies.run_spec import RunSpec, config_of
 from upweight.sweeps.packing import Population
 

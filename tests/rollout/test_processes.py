@@ -10,7 +10,7 @@ import pytest
 
 import upweight as uw
 from upweight.base.progress import listening
-from upweight.rollout.pool import run_tasks, usable_cores
+from upweight.rollout.processes import run_tasks, usable_cores
 
 
 def slow_square(number: int) -> int:
@@ -145,7 +145,7 @@ def test_an_interrupt_ends_it_quietly(tmp_path: Path) -> None:
     script.write_text(f"""
 import time
 from pathlib import Path
-from upweight.rollout.pool import run_tasks
+from upweight.rollout.processes import run_tasks
 def work(number):
     Path({str(mark)!r}).touch()
     time.sleep(0.2)

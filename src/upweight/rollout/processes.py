@@ -6,7 +6,6 @@ its processes end after a while without work.
 """
 
 import atexit
-import importlib
 import os
 import threading
 from collections import deque
@@ -16,7 +15,8 @@ from dataclasses import dataclass
 from itertools import islice
 from typing import Any, Generic, TypeVar
 
-from upweight.base.errors import MissingExtraError, RolloutError
+from upweight.base.errors import RolloutError
+from upweight.base.optional import require
 from upweight.base.progress import report
 
 Task = TypeVar("Task")
@@ -174,7 +174,4 @@ def _close_pools() -> None:
 
 
 def _package(name: str) -> Any:
-    try:
-        return importlib.import_module(name)
-    except ImportError:
-        raise MissingExtraError("playing episodes", name, "mujoco") from None
+    return require(name, extra="mujoco", purpose="playing episodes")
