@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from upweight.base.files import atomic_target, clear_leftovers, read_json, write_json
+from upweight.base.files import atomic_target, clear_leftovers, read_json, remove_folder, write_json
 
 WITH_LITTLE_ROOM = """
     import resource, signal, sys
@@ -69,6 +69,16 @@ def test_who_is_not_alone_leaves_what_is_new(tmp_path: Path) -> None:
     os.utime(old, (time.time() - 200, time.time() - 200))
     clear_leftovers(tmp_path, older_than_seconds=100)
     assert new.exists() and not old.exists()
+
+
+def test_a_folder_is_removed_at_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "folder" / "below").mkdir(parents=True)
+    with monkeypatch.context() as patch:
+        patch.setattr(shutil, "rmtree", lambda *_, **__: None)  # killed at it
+        remove_folder(tmp_path / "folder")
+    assert not (tmp_path / "folder").exists() and len(list(tmp_path.iterdir())) == 1
+    clear_leftovers(tmp_path)
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_systems_that_open_no_folders(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

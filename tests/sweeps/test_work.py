@@ -82,12 +82,14 @@ def test_many_sweeps_of_other_packings_do_every_run_once(store: Store) -> None:
 def test_looking_changes_nothing(store: Store) -> None:
     foreign = store.path / "work" / "theirs"
     foreign.mkdir()  # without a note: perhaps it is being written
-    hidden = store.path / "work" / ".begun"
-    hidden.mkdir()
-    assert Work(store).begun() == [] and foreign.exists() and hidden.exists()
+    ours, users = store.path / "work" / ".upweight-begun", store.path / "work" / ".git"
+    ours.mkdir()
+    users.mkdir()
+    assert Work(store).begun() == [] and foreign.exists() and ours.exists()
     with Work(store).claim(Population(RUNS)) as claim:
         assert claim is not None and claim.folder.exists()
-    assert foreign.exists() and not hidden.exists()  # folders are begun by one at a time: its maker died
+    assert not ours.exists()  # folders are begun by one at a time: its maker died
+    assert foreign.exists() and users.exists()
 
 
 def test_what_the_dead_left_is_cleared_away(store: Store) -> None:

@@ -43,7 +43,7 @@ def atomic_target(path: Path) -> Iterator[Path]:
 
 
 def clear_leftovers(folder: Path, *, older_than_seconds: float = 0.0) -> None:
-    """Remove what :func:`atomic_target` left in ``folder`` when its process was killed, and nothing else.
+    """Remove what :func:`atomic_target` or :func:`remove_folder` left in ``folder`` when a process was killed, and nothing else.
 
     Who is not alone in the folder says how old a leftover must be: nobody takes so long to write a file.
     """
@@ -51,6 +51,13 @@ def clear_leftovers(folder: Path, *, older_than_seconds: float = 0.0) -> None:
         with suppress(FileNotFoundError):  # somebody else was faster
             if workshop.is_dir() and time.time() - workshop.stat().st_mtime >= older_than_seconds:
                 shutil.rmtree(workshop, ignore_errors=True)
+
+
+def remove_folder(folder: Path) -> None:
+    """Remove a folder and what is in it; others see all of it or nothing."""
+    workshop = Path(tempfile.mkdtemp(prefix=_WORKSHOP, dir=folder.parent))
+    folder.rename(workshop / folder.name)
+    shutil.rmtree(workshop, ignore_errors=True)
 
 
 @contextmanager

@@ -2,7 +2,6 @@
 
 import json
 from collections.abc import Iterable, Mapping
-from pathlib import Path
 from typing import Any
 
 from upweight.base.errors import DatasetError
@@ -11,14 +10,6 @@ from upweight.studies.run_spec import FORMAT_VERSION, run_spec_from_dict
 _RUN_KEYS = {"run_id", "spec", "status", "score", "returns"}
 _DATASET_KEYS = {"name", "steps", "seed", "normalized", "episodes", "total_steps", "mean", "rpsv", "histogram"}
 _AGAIN = "remove it and start the sweep again to repeat that run"
-
-
-def read_json(path: Path) -> Any:
-    """What a file holds; None if it is damaged."""
-    try:
-        return json.loads(path.read_text(encoding="utf-8"))
-    except (ValueError, RecursionError):
-        return None
 
 
 def check_run(record: Any, where: str) -> dict[str, Any]:

@@ -19,8 +19,8 @@ from pathlib import Path
 from typing import Any, Self
 
 from upweight.base.errors import DatasetError
-from upweight.base.files import atomic_target
-from upweight.studies.records import as_table, check_dataset, check_run, read_json
+from upweight.base.files import atomic_target, read_json, write_json
+from upweight.studies.records import as_table, check_dataset, check_run
 from upweight.studies.run_spec import DataSpec
 
 FORMAT_VERSION = 1
@@ -186,12 +186,6 @@ def _refuse_other_files(path: Path) -> None:
     others = [entry for entry in path.iterdir() if not entry.name.startswith(".")] if path.exists() else []
     if others and not (path / "store.json").exists():  # asked last: somebody may be making the store just now
         raise DatasetError(f"{path}: expected a store or an empty folder, found other files in it")
-
-
-def write_json(path: Path, value: Any) -> None:
-    """Completely or not at all."""
-    with atomic_target(path) as target:
-        target.write_text(json.dumps(value, indent=1, allow_nan=False) + "\n")
 
 
 def _check_head(record: Any, where: str) -> Record:

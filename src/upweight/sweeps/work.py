@@ -21,11 +21,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from upweight.base.files import clear_leftovers
+from upweight.base.files import atomic_target, clear_leftovers, read_json, remove_folder, write_json
 from upweight.base.locks import locked
-from upweight.studies.records import read_json
 from upweight.studies.run_spec import FORMAT_VERSION, run_spec_from_dict
-from upweight.studies.store import Store, write_json
+from upweight.studies.store import Store
 from upweight.sweeps.packing import Population
 
 _POPULATION, _LOCK, _TIME = "population.json", "lock", "time.json"
@@ -97,7 +96,7 @@ class Work:
     def end(self, claim: Claim) -> None:
         """All its runs are in the store."""
         with self._alone():
-            self._remove(claim.folder)
+            remove_folder(claim.folder)
 
     def _take(self, population: Population, holding: ExitStack) -> Claim | None:
         self._clear_leftovers()
@@ -121,32 +120,23 @@ class Work:
                 if not mine:
                     return False
                 _log.warning("%s: damaged; the training begins anew", folder)
-                self._remove(folder)
-        workshop = folder.with_name(f".{folder.name}")
-        workshop.mkdir()
-        write_json(workshop / _POPULATION, {"runs": [run.to_dict() for run in population.runs]})
-        workshop.rename(folder)
+                remove_folder(folder)
+        with atomic_target(folder) as made:
+            made.mkdir()
+            write_json(made / _POPULATION, {"runs": [run.to_dict() for run in population.runs]})
         return True
 
     def _clear_leftovers(self) -> None:
         """What somebody left who died: folders half made or half removed, and those whose runs are all in the store."""
-        for folder in self._path.glob(".*"):  # made and removed under the lock that we hold
-            shutil.rmtree(folder, ignore_errors=True)
+        clear_leftovers(self._path)  # folders are made and removed under the lock that we hold
         for folder in self._path.glob("[!.]*"):
             population = _read_population(folder)
             if population is not None and all(run.run_id in self._store for run in population.runs):
                 with locked(folder / _LOCK, wait=False) as mine:
                     if mine:
-                        self._remove(folder)
+                        remove_folder(folder)
         for place in ("", "runs", "policies", "datasets"):
             clear_leftovers(self._store.path / place, older_than_seconds=_ABANDONED_SECONDS)
-
-    def _remove(self, folder: Path) -> None:
-        """All at once, as far as others can see."""
-        hidden = folder.with_name(f".{folder.name}")
-        shutil.rmtree(hidden, ignore_errors=True)
-        folder.rename(hidden)
-        shutil.rmtree(hidden, ignore_errors=True)
 
     @contextmanager
     def _alone(self) -> Iterator[None]:
