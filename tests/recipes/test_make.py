@@ -5,6 +5,7 @@ import json
 import os
 import subprocess
 import sys
+from importlib.metadata import Distribution, PackageNotFoundError
 from pathlib import Path
 
 import numpy as np
@@ -44,6 +45,17 @@ def test_a_mix_has_its_parts(cache: Path) -> None:
     assert set(about["versions"]) == {"upweight", "gymnasium", "mujoco", "numpy"}
     assert about["content_sha256"] == content_hash(dataset)
     assert dataset.returns[dataset.labels == "expert"].mean() > 5 * dataset.returns[dataset.labels == "random"].mean()
+
+
+def test_classic_control_needs_no_mujoco(monkeypatch: pytest.MonkeyPatch) -> None:
+    def distribution(name: str) -> Distribution:
+        if name == "mujoco":
+            raise PackageNotFoundError(name)
+        return Distribution.from_name(name)
+
+    monkeypatch.setattr("importlib.metadata.distribution", distribution)
+    dataset = uw.load("cartpole-random", steps=100)
+    assert dataset.metadata["versions"]["mujoco"] is None and dataset.metadata["versions"]["numpy"] == np.__version__
 
 
 def test_recorded_steps_are_those_of_the_simulator() -> None:

@@ -11,6 +11,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable
+from importlib.metadata import Distribution, PackageNotFoundError
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -438,7 +439,7 @@ def test_how_long_a_sweep_takes_is_said_in_fitting_units(seconds: float, shown: 
 
 
 def test_a_policy_is_written_before_its_record(tmp_path: Path, study: Experiment) -> None:
-    """So that a record in the store always has one."""
+    """So that a record in the store always has one; and where MuJoCo is absent, its version is not known."""
     store, order = Store(tmp_path / "store", create=True), []
 
     class Policy:
@@ -455,9 +456,18 @@ def test_a_policy_is_written_before_its_record(tmp_path: Path, study: Experiment
     played = uw.Evaluation("X-v0", np.ones(1), np.ones(1, np.int64), np.ones(1, bool))
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("upweight.sweeps.evaluation.evaluate", lambda policies, *_, **__: [played] * len(policies))
+        patch.setattr("importlib.metadata.distribution", without_mujoco)
         evaluate_and_store(study.runs, results, store, train_seconds=1.0, workers=1, keep_policies=True)  # type: ignore[arg-type]
     assert sorted(order) == sorted(run.run_id for run in study.runs[1:])  # the first one was done
     assert all(run.run_id in store for run in study.runs)
+    versions = store.run(study.runs[1].run_id)["versions"]
+    assert versions["mujoco"] is None and versions["numpy"] == np.__version__
+
+
+def without_mujoco(name: str) -> Distribution:
+    if name == "mujoco":
+        raise PackageNotFoundError(name)
+    return Distribution.from_name(name)
 
 
 @pytest.mark.parametrize(

@@ -1,6 +1,7 @@
 """Packages that come with an extra."""
 
 import importlib
+from importlib.metadata import PackageNotFoundError, version
 from typing import Any
 
 from upweight.base.errors import MissingExtraError
@@ -12,3 +13,14 @@ def require(package: str, *, extra: str, purpose: str) -> Any:
         return importlib.import_module(package)
     except ImportError:
         raise MissingExtraError(purpose, package.split(".")[0], extra) from None
+
+
+def installed_versions(*packages: str) -> dict[str, str | None]:
+    """The version of each package; None for one that is absent."""
+    found: dict[str, str | None] = {}
+    for package in packages:
+        try:
+            found[package] = version(package)
+        except PackageNotFoundError:
+            found[package] = None
+    return found

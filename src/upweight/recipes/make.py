@@ -1,10 +1,9 @@
 """``make_dataset``: datasets by name."""
 
-from importlib.metadata import version
-
 import numpy as np
 
 from upweight.base.errors import DatasetError
+from upweight.base.optional import installed_versions
 from upweight.data.combine import concat
 from upweight.data.dataset import Dataset
 from upweight.data.fingerprint import content_hash
@@ -40,7 +39,7 @@ def make_dataset(name: str, *, steps: int | None = None, seed: int = 0, workers:
         recipe={"name": name, "steps": total, "seed": seed, "command": command},
         env_id=recipe.task.env_id,
         parts=about,
-        versions={package: version(package) for package in ("upweight", "gymnasium", "mujoco", "numpy")},
+        versions=installed_versions("upweight", "gymnasium", "mujoco", "numpy"),
         content_sha256=content_hash(dataset),
     )
 

@@ -13,7 +13,6 @@ import hashlib
 import json
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from importlib.metadata import PackageNotFoundError, version
 from itertools import count, islice
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -23,6 +22,7 @@ from numpy.typing import NDArray
 
 from upweight.base.cache import cache_folder
 from upweight.base.files import atomic_target, read_json, write_json
+from upweight.base.optional import installed_versions
 from upweight.base.progress import report
 from upweight.recipes.ladder import Rung
 from upweight.recipes.tasks import Task
@@ -87,7 +87,7 @@ class Stream:
             "policy_sha256": None if self.rung is None else self.rung.sha256,
             "seed": self.seed,
             "episodes_per_block": _EPISODES_PER_BLOCK,
-            "versions": {name: _version(name) for name in ("gymnasium", "mujoco", "numpy")},
+            "versions": installed_versions("gymnasium", "mujoco", "numpy"),
         }
 
     @property
@@ -226,11 +226,4 @@ def _read_chunk(folder: Path, entry: dict[str, Any]) -> Chunk | None:
         with np.load(path, allow_pickle=False) as arrays:
             return Chunk(*(arrays[name] for name in _ARRAYS))
     except (OSError, ValueError, KeyError):
-        return None
-
-
-def _version(package: str) -> str | None:
-    try:
-        return version(package)
-    except PackageNotFoundError:
         return None

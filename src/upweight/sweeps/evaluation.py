@@ -3,10 +3,10 @@
 import time
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
-from importlib.metadata import version
 
 import jax
 
+from upweight.base.optional import installed_versions
 from upweight.engine.train import RunResult
 from upweight.rollout.evaluate import Evaluation, evaluate
 from upweight.studies.run_spec import RunSpec
@@ -34,7 +34,7 @@ def evaluate_and_store(
         "evaluate_seconds": round(time.perf_counter() - began, 2),
         "agents": len(results),
         "device": jax.devices()[0].device_kind,
-        "versions": {name: version(name) for name in _PACKAGES},
+        "versions": installed_versions(*_PACKAGES),
     }
 
     def write(place: int) -> None:
