@@ -20,6 +20,7 @@ def load(
     *,
     format: str | None = None,
     horizon: int | None = None,
+    num_actions: int | None = None,
     steps: int | None = None,
     seed: int | None = None,
     workers: int | None = None,
@@ -30,16 +31,17 @@ def load(
     A recipe (:func:`make_dataset`) takes ``steps``, ``seed`` and ``workers``. For files, the format is recognised by
     content; ``format`` overrides that. ``horizon`` is the environment's time limit in steps: truncated episodes shorter
     than it were cut by the collector and are marked incomplete (replay-buffer datasets flag such cuts as time-outs).
+    ``num_actions`` is the number of discrete actions, where the file does not know it and some are never taken.
     Further ``options`` go to the format's reader.
     """
     text = os.fspath(name)
     if is_recipe(text):
-        if format is not None or horizon is not None or options:
+        if format is not None or horizon is not None or num_actions is not None or options:
             raise DatasetError(f"{text}: is made, not read from a file; it takes steps, seed and workers only")
         return make_dataset(text, steps=steps, seed=seed or 0, workers=workers)
     if steps is not None or seed is not None or workers is not None:
         raise DatasetError(f"{text}: steps, seed and workers are for datasets made by name, such as hopper-expert")
-    return load_file(text, format=format, horizon=horizon, **options)
+    return load_file(text, format=format, horizon=horizon, num_actions=num_actions, **options)
 
 
 def is_recipe(name: str) -> bool:

@@ -77,6 +77,14 @@ class TestInspect:
         assert run("inspect", files / "poor.hdf5", "--horizon", 1000, "--json") == 0
         assert json.loads(capsys.readouterr().out)["num_incomplete"] > 0
 
+    def test_the_number_of_actions_is_said_once_and_kept(self, files: Path) -> None:
+        uw.save(random_dataset(discrete=True), files / "choices.npz")
+        assert run("convert", files / "choices.npz", "--num-actions", 6, "-o", files / "six.npz") == 0
+        assert uw.load(files / "six.npz").num_actions == 6
+        assert run("train", files / "six.npz", "--algorithm", "discrete_bc", "--updates", 1, "-o", files / "run") == 0
+        policy = uw.load_policy(files / "run" / "policies" / "run-000.safetensors")
+        assert len(policy.layers[-1][1]) == 6
+
 
 class TestMix:
     def test_writes_and_tells(self, files: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -21,6 +21,7 @@ SHAPES: dict[str, dict[str, Any]] = {
     "final observations known": {"next_known": True},
     "double precision": {"observation_dtype": np.float64},
     "discrete actions": {"discrete": True},
+    "actions never taken": {"discrete": True, "num_actions": 6},
     "images": {"observation_shape": (8, 6, 3), "observation_dtype": np.uint8, "next_known": True},
     "labels": {"labels": True},
     "a trailing fragment": {"fragment": True, "next_known": True},
@@ -70,6 +71,8 @@ def test_what_is_read_back_is_what_was_kept(format_: Format, options: dict[str, 
         np.testing.assert_array_equal(back.observations, ds.observations)
         np.testing.assert_array_equal(back.actions.reshape(ds.actions.shape), ds.actions)
         np.testing.assert_array_equal(back.rewards, ds.rewards)
+    if not any("actions" in item for item in lost):
+        assert ds.num_actions is None or back.num_actions == ds.num_actions
     if len(back.lengths) == len(ds.lengths) and not any("terminated" in item for item in lost):
         np.testing.assert_array_equal(back.episodes.terminated, ds.episodes.terminated)
     trainable = np.concatenate([np.arange(s, s + t) for s, t in zip(back.starts, back.num_transitions, strict=True)])

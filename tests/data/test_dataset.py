@@ -323,6 +323,38 @@ class TestParts:
         np.testing.assert_array_equal(part.observations[: ds.lengths[1]], ds.observations[first])
 
 
+class TestNumberOfActions:
+    def test_it_is_kept_and_checked(self) -> None:
+        ds = random_dataset(discrete=True, num_actions=6)
+        assert ds.num_actions == 6 and ds.actions.max() == 3 and ds.unseen_actions == 2
+        half, other = ds.split(0.5, seed=0)
+        unknown = random_dataset(1, discrete=True)
+        assert unknown.num_actions is None and unknown.unseen_actions == 0
+        assert uw.concat([half, other]).num_actions == uw.concat([half, unknown]).num_actions == 6
+        mixed = uw.mix(ds, unknown, fraction=0.5, num_steps=20, seed=0)
+        assert mixed.num_actions == ds.with_labels("a").mark_incomplete([0]).num_actions == 6
+        assert unknown.with_num_actions(5).num_actions == 5
+        with pytest.raises(uw.DatasetError, match=r"different num_actions: found \[5, 6\]"):
+            uw.concat([ds, unknown.with_num_actions(5)])
+        with pytest.raises(uw.DatasetError, match="below 3 .num_actions., found 3"):
+            unknown.with_num_actions(3).actions  # noqa: B018
+
+    def test_every_constructor_takes_it(self) -> None:
+        episode = {"observations": [[0.0], [1.0]], "actions": [0, 1], "rewards": [1, 1], "terminated": True}
+        assert uw.Dataset.from_episodes([episode], num_actions=4).num_actions == 4
+        frame = {"observation": [0.0, 1.0], "action": [0, 1], "reward": [1, 1], "episode": [0, 0], "terminated": [0, 1]}
+        assert uw.Dataset.from_frame(frame, num_actions=4).num_actions == 4
+
+    @pytest.mark.parametrize("number", [0, -1, 2.5, True, "4"])
+    def test_nonsense_is_refused(self, number: Any) -> None:
+        with pytest.raises(uw.DatasetError, match="num_actions: expected a whole number"):
+            random_dataset(discrete=True, num_actions=number)
+
+    def test_continuous_actions_have_no_number(self) -> None:
+        with pytest.raises(uw.DatasetError, match="one whole number per step"):
+            random_dataset(num_actions=4)
+
+
 def test_without_rewards_only_what_needs_them_fails() -> None:
     ds = uw.Dataset.from_arrays(observations=np.zeros((2, 1)), actions=np.zeros(2), rewards=None, terminated=[0, 1])
     assert uw.Uniform()(ds).tolist() == [1.0]

@@ -34,5 +34,8 @@ def test_any_change_shows() -> None:
     assert [ds.num_transitions.sum() for ds in known] == [38, 39, 40]
     assert len({fingerprint(ds) for ds in known}) == 3
     assert fingerprint(known[-1]) == fingerprint(uw.Dataset.from_arrays(**ends))
+    choices = {**arrays, "actions": np.arange(40) % 3}
+    counted = [fingerprint(uw.Dataset.from_arrays(**choices, num_actions=number)) for number in (None, 3, 4, 5)]
+    assert counted[0] == counted[1] and len(set(counted)) == 3
     without = fingerprint(uw.Dataset.from_arrays(**{**arrays, "rewards": None}))
     assert without not in same

@@ -139,6 +139,14 @@ def test_actions_outside_one_are_scaled_and_come_back() -> None:
     np.testing.assert_allclose(policy.act(wide.observations), wide.actions, atol=1.5)
 
 
+def test_actions_that_nobody_took_are_known_to_the_policy() -> None:
+    ds = random_dataset(discrete=True)
+    config = uw.algorithm_config("discrete_bc", hidden_units=(8,), batch_size=8)
+    for number, outputs in ((None, 4), (6, 6)):
+        policy = uw.train(ds.with_num_actions(number), [uw.Run(config)], num_updates=1)[0].policy
+        assert policy.layers[-1][1].shape == (outputs,)
+
+
 def test_bfloat16_learns_too() -> None:
     ds = dataset_for("td3_bc")
     half, full = (

@@ -39,7 +39,7 @@ def create(minari: Any, storage: str, observations: Any, space: Any, *, actions:
         buffers.append(
             EpisodeBuffer(
                 observations=observations(rng, steps + 1),
-                actions=rng.integers(0, 3, steps) if actions is None else actions(rng, steps),
+                actions=rng.integers(0, 2, steps) if actions is None else actions(rng, steps),
                 rewards=rng.normal(size=steps),
                 terminations=ends[0],
                 truncations=ends[1],
@@ -106,6 +106,7 @@ def test_returns_come_from_the_metadata(minari: Any, storage: str) -> None:
     assert weights[1] > weights[0] > weights[2] == 0
     columns = (ds._rewards, ds._observations, ds._actions, ds._next_observations)
     assert not any(column is not None and column.is_loaded for column in columns)
+    assert ds.num_actions == 3 and ds.actions.max() == 1  # as its action space says
 
 
 @storages

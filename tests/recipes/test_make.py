@@ -38,6 +38,7 @@ def test_a_mix_has_its_parts(cache: Path) -> None:
     assert dataset.labels is not None
     steps = {label: int(dataset.lengths[dataset.labels == label].sum()) for label in ("expert", "random")}
     assert 300 <= steps["expert"] < 300 + 500 and 2700 <= steps["random"] < 2700 + 200
+    assert dataset.num_actions == 2
     about = dataset.metadata
     assert about["recipe"]["command"] == "upweight make cartpole-expert-random-10 --steps 3000 --seed 0"
     assert about["env_id"] == "upweight/StochasticCartPole-v1"

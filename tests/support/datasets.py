@@ -52,6 +52,7 @@ def random_dataset(
     observation_shape: tuple[int, ...] = (3,),
     observation_dtype: Any = np.float32,
     discrete: bool = False,
+    num_actions: int | None = None,
     next_known: bool = False,
     fragment: bool = False,
     labels: bool = False,
@@ -87,6 +88,7 @@ def random_dataset(
         truncated=truncated,
         next_observations=following if next_known else None,
         labels=[("good", "poor")[i % 2] for i in range(num_episodes)] if labels else None,
+        num_actions=num_actions,
         metadata={"made_by": "test", "seed": seed},
     )
 
@@ -120,5 +122,6 @@ def assert_same(a: uw.Dataset, b: uw.Dataset, *, metadata: bool = True) -> None:
     assert (a.labels is None) == (b.labels is None)
     if a.labels is not None:
         np.testing.assert_array_equal(a.labels, b.labels)
+    assert a.num_actions == b.num_actions
     if metadata:
         assert dict(a.metadata) == dict(b.metadata)

@@ -400,6 +400,8 @@ def _actions_of(
         space = known.action_space if known else _apparent_space(source, actions)
     if size is None and known and known.action_space == space:
         size = known.action_size
+    if size is None and isinstance(source, Dataset):
+        size = source.num_actions
     if space == ActionSpace.DISCRETE:
         return space, _number_of_choices(actions, size)
     if space != ActionSpace.CONTINUOUS:

@@ -35,6 +35,12 @@ def add_reading(parser: argparse.ArgumentParser) -> None:
         help="the environment's time limit: truncated episodes shorter than this were cut by the collector, so their "
         "returns are not used (replay-buffer datasets have such cuts)",
     )
+    group.add_argument(
+        "--num-actions",
+        type=int,
+        metavar="N",
+        help="how many discrete actions there are, if the data may not show the last (default: what the file knows, or shows)",
+    )
 
 
 def add_weighting(parser: argparse.ArgumentParser, *, several: bool, default: str | None) -> None:
@@ -60,7 +66,7 @@ def add_weighting(parser: argparse.ArgumentParser, *, several: bool, default: st
 
 
 def read_dataset(name: str, arguments: argparse.Namespace) -> Dataset:
-    return load(name, format=arguments.input_format, horizon=arguments.horizon)
+    return load(name, format=arguments.input_format, horizon=arguments.horizon, num_actions=arguments.num_actions)
 
 
 def weightings_from(

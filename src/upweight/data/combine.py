@@ -22,6 +22,9 @@ def concat(datasets: Sequence[Dataset], *, source: str | None = None) -> Dataset
                     f"cannot join {first.source!r} and {other.source!r}: expected the same {what}, "
                     f"found {getattr(first, what)} and {getattr(other, what)}"
                 )
+    numbers = {dataset.num_actions for dataset in datasets if dataset.num_actions is not None}
+    if len(numbers) > 1:
+        raise DatasetError(f"cannot join datasets of different num_actions: found {sorted(numbers)}")
     labelled = all(dataset.labels is not None for dataset in datasets)
     return Dataset.assemble(
         episodes=join([dataset.episodes for dataset in datasets]),
@@ -37,6 +40,7 @@ def concat(datasets: Sequence[Dataset], *, source: str | None = None) -> Dataset
         labels=np.concatenate([dataset.labels for dataset in datasets if dataset.labels is not None])
         if labelled
         else None,
+        num_actions=next(iter(numbers), None),
         source=source or " + ".join(dict.fromkeys(dataset.source for dataset in datasets)),
     )
 

@@ -41,6 +41,7 @@ class Dataset:
     _next_observations: Column | None = None  # [M, ...], None if they are the following observations
     _returns: NDArray[np.float64] | None = None  # [N], where the file knows them already
     labels: NDArray[np.str_] | None = None  # [N] where each episode came from
+    num_actions: int | None = None  # of discrete actions: how many there are, where that is known
     metadata: Mapping[str, Any] = field(default_factory=lambda: MappingProxyType({}))  # JSON-able
     source: str = "dataset"  # named in error messages
 
@@ -58,6 +59,7 @@ class Dataset:
         labels: Sequence[str] | NDArray[np.str_] | None = None,
         complete: ArrayLike | None = None,
         final_known: ArrayLike | None = None,
+        num_actions: int | None = None,
         metadata: Mapping[str, Any] | None = None,
         source: str = "dataset",
     ) -> "Dataset":
@@ -66,7 +68,8 @@ class Dataset:
         ``truncated`` may be left out if some step is terminated. ``next_observations`` makes the last step of
         truncated episodes trainable, but for those where ``final_known`` [N] is False. ``labels`` [N] and
         ``complete`` [N] are per episode too; an episode with ``complete=False`` was cut short by whoever collected
-        it, so its return is not used.
+        it, so its return is not used. ``num_actions`` is the number of discrete actions that there are, which may be more
+        than the data show.
         """
         parts = construct.from_arrays(
             observations,
@@ -79,13 +82,14 @@ class Dataset:
             final_known,
             source=source,
         )
-        return cls.assemble(**parts, labels=labels, metadata=metadata, source=source)
+        return cls.assemble(**parts, labels=labels, num_actions=num_actions, metadata=metadata, source=source)
 
     @classmethod
     def from_episodes(
         cls,
         episodes: Iterable[Mapping[str, Any]],
         *,
+        num_actions: int | None = None,
         metadata: Mapping[str, Any] | None = None,
         source: str = "dataset",
     ) -> "Dataset":
@@ -93,10 +97,10 @@ class Dataset:
 
         Each is a mapping with ``observations`` [T, ...] or [T+1, ...] (the last one being the observation after
         the last step), ``actions`` [T, ...], ``rewards`` [T], ``terminated`` and ``truncated`` (a bool for the
-        whole episode, or [T] flags), and optionally ``label`` and ``complete``.
+        whole episode, or [T] flags), and optionally ``label`` and ``complete``. ``num_actions``: see :meth:`from_arrays`.
         """
         parts = construct.from_episodes(episodes, source=source)
-        return cls.assemble(**parts, metadata=metadata, source=source)
+        return cls.assemble(**parts, num_actions=num_actions, metadata=metadata, source=source)
 
     @classmethod
     def from_frame(
@@ -110,6 +114,7 @@ class Dataset:
         terminated: str = "terminated",
         truncated: str | None = "truncated",
         label: str | None = None,
+        num_actions: int | None = None,
         metadata: Mapping[str, Any] | None = None,
         source: str = "frame",
     ) -> "Dataset":
@@ -117,12 +122,13 @@ class Dataset:
 
         ``observations`` and ``actions`` are a list of column names, or one name: the column of that name (which
         may hold vectors), else all columns ``name_...`` or ``name....`` in order. ``episode`` tells the episodes
-        apart. Without a ``truncated`` column, episodes that did not terminate count as truncated.
+        apart. Without a ``truncated`` column, episodes that did not terminate count as truncated. ``num_actions``: see
+        :meth:`from_arrays`.
         """
         parts = construct.from_frame(
             frame, observations, actions, rewards, episode, terminated, truncated, label, source=source
         )
-        return cls.assemble(**parts, metadata=metadata, source=source)
+        return cls.assemble(**parts, num_actions=num_actions, metadata=metadata, source=source)
 
     @classmethod
     def assemble(
@@ -135,6 +141,7 @@ class Dataset:
         next_observations: Column | None = None,
         returns: NDArray[np.float64] | None = None,
         labels: Sequence[str] | NDArray[np.str_] | None = None,
+        num_actions: int | None = None,
         metadata: Mapping[str, Any] | None = None,
         source: str = "dataset",
     ) -> "Dataset":
@@ -142,6 +149,7 @@ class Dataset:
         construct.check_columns(episodes, observations, actions, rewards, next_observations, source=source)
         if labels is not None:
             labels = construct.as_labels(labels, num_episodes=len(episodes), source=source)
+        construct.check_num_actions(num_actions, actions, source=source)
         return cls(
             episodes=episodes,
             _observations=observations,
@@ -150,6 +158,7 @@ class Dataset:
             _next_observations=next_observations,
             _returns=returns,
             labels=labels,
+            num_actions=num_actions,
             metadata=construct.as_metadata(metadata, source=source),
             source=source,
         )
@@ -205,7 +214,12 @@ class Dataset:
     @cached_property
     def actions(self) -> NDArray[Any]:
         """[M, ...]; whole numbers mean discrete actions."""
-        return self._checked(self._actions, "actions")
+        actions = self._checked(self._actions, "actions")
+        if self.num_actions is not None and (highest := int(actions.max())) >= self.num_actions:
+            raise DatasetError(
+                f"{self.source}: key 'actions': expected actions below {self.num_actions} (num_actions), found {highest}"
+            )
+        return actions
 
     @cached_property
     def rewards(self) -> NDArray[Any]:
@@ -260,6 +274,11 @@ class Dataset:
         return self._actions.dtype.kind in "biu"
 
     @property
+    def unseen_actions(self) -> int:
+        """How many discrete actions there are above the highest that was taken; 0 where ``num_actions`` is not known."""
+        return 0 if self.num_actions is None else self.num_actions - 1 - int(self.actions.max())
+
+    @property
     def observation_shape(self) -> tuple[int, ...]:
         """Of one observation: (11,) for a vector of 11 numbers, () for a single number."""
         return self._observations.shape[1:]
@@ -304,6 +323,7 @@ class Dataset:
             _next_observations=gather(self._next_observations),
             _returns=None if self._returns is None else self._returns[chosen],
             labels=None if self.labels is None else self.labels[chosen],
+            num_actions=self.num_actions,
             metadata=self.metadata,
             source=self.source,
         )
@@ -336,6 +356,11 @@ class Dataset:
         if isinstance(labels, str):
             labels = [labels] * self.num_episodes
         return self._replace(labels=construct.as_labels(labels, num_episodes=self.num_episodes, source=self.source))
+
+    def with_num_actions(self, num_actions: int | None) -> "Dataset":
+        """The same dataset, told how many discrete actions there are (it may not show them all)."""
+        construct.check_num_actions(num_actions, self._actions, source=self.source)
+        return self._replace(num_actions=num_actions)
 
     def with_metadata(self, **entries: Any) -> "Dataset":
         """The same dataset with more (JSON-able) metadata."""

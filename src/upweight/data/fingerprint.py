@@ -21,7 +21,7 @@ def content_hash(dataset: Dataset) -> str:
 def fingerprint(dataset: Dataset) -> str:
     """A short hash of everything that training can see: also how the numbers are shaped, and what is known of the episodes.
 
-    Steps that cannot be learned from are told apart only where there are any.
+    Steps that cannot be learned from, and actions that were never taken, are told apart only where there are any.
     """
     shapes = [dataset.observations, dataset.actions, dataset.lengths]
     about = [f"{array.dtype.str} {array.shape}".encode() for array in shapes]
@@ -29,6 +29,8 @@ def fingerprint(dataset: Dataset) -> str:
     rewards = str(dataset.rewards.dtype if dataset.has_rewards else None).encode()
     if not dataset.trainable.all():
         episodes.append(dataset.num_transitions)
+    if dataset.unseen_actions:
+        about.append(f"{dataset.num_actions} actions".encode())
     return _hash(content_hash(dataset).encode(), rewards, *about, *map(_bytes, episodes))[:16]
 
 

@@ -34,12 +34,15 @@ class ActionSpace:
 
 
 def action_space(dataset: Dataset) -> ActionSpace:
-    """Bounds of the actions: [-1, 1] if all are within, else the range seen in each dimension."""
+    """Bounds of the actions: [-1, 1] if all are within, else the range seen in each dimension.
+
+    Of discrete actions there are as many as the dataset says or, where it does not know, as the highest that was taken.
+    """
     actions = dataset.actions.reshape(dataset.num_steps, -1)
     if dataset.discrete_actions:
         if actions.shape[1] != 1 or actions.min() < 0:
             raise DatasetError(f"{dataset.source}: key 'actions': expected one whole number from 0 per step")
-        return ActionSpace(int(actions.max()) + 1, None, None)
+        return ActionSpace(dataset.num_actions or int(actions.max()) + 1, None, None)
     low, high = actions.min(axis=0), actions.max(axis=0)
     if (low >= -1).all() and (high <= 1).all():
         low, high = -np.ones_like(low), np.ones_like(high)

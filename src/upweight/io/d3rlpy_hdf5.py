@@ -35,6 +35,8 @@ def write(dataset: Dataset, path: Path) -> list[str]:
         lost.append("labels")
     if dataset.metadata:
         lost.append("metadata")
+    if dataset.unseen_actions:
+        lost.append(f"that there are {dataset.num_actions} actions, of which the last are never taken")
     if (known := int((ends.final_known & ~ends.terminated).sum())) > 0:
         lost.append(f"the observation after the last step of {known} truncated episodes")
     if (cut := int((~ends.complete).sum())) > 0:

@@ -5,8 +5,8 @@ while some step is terminal), no ``next_observations`` (the last step of a timed
 trailing fragment. Antmaze-v0 files flag every step at the goal as terminal while the rollout goes on: they are cut as
 flagged, into many one-step episodes, which is how the paper counts them.
 
-Labels, cut episodes and last steps whose next observation is unknown (the file repeats the last one there) have no place
-in D4RL's layout; they are kept in a group ``upweight`` that other readers ignore.
+Labels, the number of actions, cut episodes and last steps whose next observation is unknown (the file repeats the last one
+there) have no place in D4RL's layout; they are kept in a group ``upweight`` that other readers ignore.
 """
 
 import json
@@ -43,6 +43,7 @@ def read(path: Path) -> Dataset:
             labels=own.get("labels"),
             complete=own.get("complete"),
             final_known=own.get("final_known"),
+            num_actions=own.get("num_actions"),
             metadata={**own.get("metadata", {}), **_behaviour(file, path)},
             source=str(path),
         )
@@ -73,6 +74,8 @@ def write(dataset: Dataset, path: Path) -> list[str]:
             file.create_dataset(key, data=array, compression="gzip", compression_opts=1)
         own = file.create_group(_OWN)
         own.attrs["metadata"] = json.dumps(dict(dataset.metadata))
+        if dataset.num_actions is not None:
+            own.attrs["num_actions"] = dataset.num_actions
         own.create_dataset("complete", data=episodes.complete, compression="gzip")
         own.create_dataset("final_known", data=episodes.final_known, compression="gzip")
         if dataset.labels is not None:
@@ -88,6 +91,8 @@ def _own_group(file: Any, path: Path) -> dict[str, Any]:
     own: dict[str, Any] = {"metadata": json.loads(group.attrs.get("metadata", "{}"))}
     if not isinstance(own["metadata"], dict):
         raise DatasetError(f"{path}: key '{_OWN}': expected a JSON object as metadata")
+    if "num_actions" in group.attrs:
+        own["num_actions"] = int(group.attrs["num_actions"])
     for key in ("complete", "final_known"):
         if key in group:
             own[key] = read_array(group, key, path)

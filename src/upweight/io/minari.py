@@ -147,12 +147,17 @@ def _assemble(
             raise DatasetError(
                 f"{folder}: key 'rewards': expected finite rewards, episode {number} sums to {returns[number]}"
             )
+    actions = _space(metadata, "actions", "") or {}
+    numbered = (
+        actions.get("type") == "Discrete" and actions.get("start", 0) == 0 and columns["actions"].dtype.kind in "iu"
+    )
     own = json.loads(str(metadata.get("upweight_metadata", "{}")))
     identity = {key: metadata[key] for key in ("dataset_id", "minari_version") if key in metadata}
     return Dataset.assemble(
         episodes=Episodes(lengths, terminated, truncated, terminated | truncated, np.ones(count, bool)),
         returns=returns,
         labels=[str(label) for label in labels] if all(label is not None for label in labels) else None,
+        num_actions=actions.get("n") if numbered else None,
         metadata={**(own if isinstance(own, dict) else {}), "minari": identity},
         source=str(folder.parent if folder.name == "data" else folder),
         **columns,
@@ -234,7 +239,7 @@ def _spaces(dataset: Dataset) -> tuple[Any, Any]:
 
     actions = dataset.actions
     if dataset.discrete_actions and actions.ndim == 1:
-        return box(dataset.observations), spaces.Discrete(int(actions.max()) + 1)
+        return box(dataset.observations), spaces.Discrete(dataset.num_actions or int(actions.max()) + 1)
     return box(dataset.observations), box(actions)
 
 

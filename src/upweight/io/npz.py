@@ -2,7 +2,8 @@
 
 Keys: ``upweight_format`` (version), ``observations``, ``actions``, ``rewards`` and ``next_observations`` [M, ...] (the
 last two if there are any), per episode ``lengths``, ``terminated``, ``truncated``, ``complete``, ``final_known`` and
-(if any) ``labels`` [N], and ``metadata`` (JSON). Not compressed, so that a few rows can be read without the rest.
+(if any) ``labels`` [N], ``num_actions`` (if known) and ``metadata`` (JSON). Not compressed, so that a few rows can be read
+without the rest.
 """
 
 import json
@@ -54,6 +55,7 @@ def read(path: Path) -> Dataset:
         rewards=rewards,
         next_observations=NpzColumn(path, "next_observations") if has_next else None,
         labels=read_member(path, "labels") if "labels" in names else None,
+        num_actions=_num_actions(path) if "num_actions" in names else None,
         metadata=_metadata(path),
         source=source,
     )
@@ -79,9 +81,18 @@ def write(dataset: Dataset, path: Path) -> list[str]:
         arrays["next_observations"] = dataset.next_observations
     if dataset.labels is not None:
         arrays["labels"] = dataset.labels
+    if dataset.num_actions is not None:
+        arrays["num_actions"] = np.array(dataset.num_actions)
     with path.open("wb") as file:
         np.savez(file, **arrays)  # type: ignore[arg-type]
     return []
+
+
+def _num_actions(path: Path) -> int:
+    number = read_member(path, "num_actions")
+    if number.shape != () or number.dtype.kind not in "iu":
+        raise DatasetError(f"{path}: key 'num_actions': expected a whole number, found {number.dtype} {number.shape}")
+    return int(number)
 
 
 def _metadata(path: Path) -> dict[str, object]:

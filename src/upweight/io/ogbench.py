@@ -74,6 +74,8 @@ def write(dataset: Dataset, path: Path) -> list[str]:
         lost.append("labels")
     if dataset.metadata:
         lost.append("metadata")
+    if dataset.unseen_actions:
+        lost.append(f"that there are {dataset.num_actions} actions, of which the last are never taken")
     kept = np.flatnonzero(dataset.num_transitions > 0)
     if len(kept) == 0:
         raise DatasetError(f"{dataset.source}: no episode has a transition that OGBench's layout could hold")

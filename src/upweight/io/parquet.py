@@ -93,6 +93,7 @@ def read(
         rewards=rewards,
         next_observations=ParquetColumn(paths, "next_observation", num_rows, row_shape=row_shape) if has_next else None,
         labels=_labels(paths, first) if "label" in names else None,
+        num_actions=own.get("num_actions"),
         metadata=own.get("metadata"),
         source=source,
     )
@@ -126,6 +127,7 @@ def write(dataset: Dataset, path: Path) -> list[str]:
         "format": VERSION,
         "observation_shape": list(dataset.observation_shape),
         "action_shape": list(dataset.action_shape),
+        "num_actions": dataset.num_actions,
         "metadata": dict(dataset.metadata),
     }
     table = pa.table(columns).replace_schema_metadata({_MARK: json.dumps(description).encode()})
@@ -188,7 +190,7 @@ def _own_description(metadata: dict[bytes, bytes], path: Path) -> dict[str, Any]
         own = json.loads(metadata[_MARK])
         version = own["format"]
         shapes = {key: tuple(int(size) for size in own[key]) for key in ("observation_shape", "action_shape")}
-        described = {**shapes, "metadata": dict(own["metadata"])}
+        described = {**shapes, "num_actions": own.get("num_actions"), "metadata": dict(own["metadata"])}
     except (ValueError, KeyError, TypeError, RecursionError) as error:
         raise DatasetError(f"{path}: the description in the schema is damaged ({error})") from None
     if version != VERSION:

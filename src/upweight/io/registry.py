@@ -32,13 +32,19 @@ def formats() -> dict[str, Format]:
 
 
 def load(
-    name: str | os.PathLike[str], *, format: str | None = None, horizon: int | None = None, **options: Any
+    name: str | os.PathLike[str],
+    *,
+    format: str | None = None,
+    horizon: int | None = None,
+    num_actions: int | None = None,
+    **options: Any,
 ) -> Dataset:
     """Read a dataset: an existing file or folder, or ``minari:<id>`` for one in the local Minari folder.
 
     The format is recognised by content; ``format`` overrides that. ``horizon`` is the environment's time limit in
     steps: truncated episodes shorter than it were cut by the collector and are marked incomplete (replay-buffer
-    datasets flag such cuts as time-outs). Further ``options`` go to the format's reader.
+    datasets flag such cuts as time-outs). ``num_actions`` is the number of discrete actions, where the file does not know
+    it and some are never taken. Further ``options`` go to the format's reader.
     """
     path = _locate(os.fspath(name))
     chosen = _named_format(format) if format is not None else _recognise(path)
@@ -49,6 +55,8 @@ def load(
             if options and "unexpected keyword argument" in str(error):
                 raise DatasetError(f"{path}: the {chosen.name} reader has no such option ({error})") from None
             raise
+    if num_actions is not None:
+        dataset = dataset.with_num_actions(num_actions)
     if horizon is None:
         return dataset
     if horizon < 1:

@@ -52,10 +52,10 @@ def part_steps(part: Part, total: int) -> int:
 def play_part(task: Task, part: Part, steps: int, *, seed: int, workers: int | None) -> Dataset:
     """The first episodes of a part's stream that reach ``steps``, with its label."""
     chunk = Stream(task, part.rung, seed).collect(steps, workers=workers)
-    return _as_dataset(chunk, part.label, f"{task.name}-{part.label}")
+    return _as_dataset(chunk, task, part.label)
 
 
-def _as_dataset(chunk: Chunk, label: str, source: str) -> Dataset:
+def _as_dataset(chunk: Chunk, task: Task, label: str) -> Dataset:
     ends = np.cumsum(chunk.lengths)
     last_visited = ends + np.arange(len(ends))  # place in visited of each episode's last observation
     is_start, is_end = np.ones(len(chunk.visited), bool), np.ones(len(chunk.visited), bool)
@@ -72,5 +72,6 @@ def _as_dataset(chunk: Chunk, label: str, source: str) -> Dataset:
         terminated=terminated,
         truncated=truncated,
         labels=[label] * len(ends),
-        source=source,
+        num_actions=task.num_actions,
+        source=f"{task.name}-{label}",
     )
