@@ -10,6 +10,8 @@ from upweight.report.names import name_sampler
 from upweight.studies.experiment_file import find_experiment, read_experiment, suite_names
 from upweight.studies.experiment_text import ExperimentError, find_statements
 from upweight.studies.run_spec import run_spec_from_dict
+from upweight.sweeps.packing import Population
+from upweight.sweeps.run_data import load_data
 
 GOOD = """\
 name = "study"
@@ -297,6 +299,18 @@ def test_files_must_fit_the_rest(logs: Path, change: tuple[str, str], message: s
 def test_actions_must_fit_the_environment(tmp_path: Path) -> None:
     (tmp_path / "data").mkdir()
     uw.save(small_log(actions=3), tmp_path / "data" / "logs.npz")
+    with pytest.raises(ExperimentError, match="line 5: env: actions: CartPole-v1 has 2, but .* has 3"):
+        read_experiment(write(tmp_path, FILE_STUDY))
+
+
+def test_a_log_need_not_show_every_action(tmp_path: Path) -> None:
+    """The environment says how many there are, unless the file does."""
+    (tmp_path / "data").mkdir()
+    path = tmp_path / "data" / "logs.npz"
+    uw.save(small_log(actions=1), path)
+    (run,) = read_experiment(write(tmp_path, FILE_STUDY)).runs
+    assert load_data(Population((run,))).dataset.num_actions == 2
+    uw.save(small_log(actions=1).with_num_actions(3), path)
     with pytest.raises(ExperimentError, match="line 5: env: actions: CartPole-v1 has 2, but .* has 3"):
         read_experiment(write(tmp_path, FILE_STUDY))
 

@@ -56,7 +56,18 @@ def check_environment(env_id: str, dataset: Dataset) -> None:
         _check_zeros(env_id, dataset, spaces.observation_size)
     kinds = {True: "discrete", False: "continuous"}
     _compare("kind of actions", kinds[spaces.is_discrete], kinds[dataset.discrete_actions], env_id, dataset)
-    _compare("actions", spaces.action_size, action_space(dataset).size, env_id, dataset)
+    found = action_space(dataset).size
+    if spaces.is_discrete and dataset.num_actions is None:  # there may be more than the data show
+        found = max(found, spaces.action_size)
+    _compare("actions", spaces.action_size, found, env_id, dataset)
+
+
+def with_actions_of(env_id: str, dataset: Dataset) -> Dataset:
+    """The dataset of an environment, told how many discrete actions that has: the data may not show them all."""
+    spaces = environment_spaces(env_id)
+    if spaces.is_discrete and dataset.num_actions is None:
+        return dataset.with_num_actions(spaces.action_size)
+    return dataset
 
 
 def _check_zeros(env_id: str, dataset: Dataset, first: int) -> None:

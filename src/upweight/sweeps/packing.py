@@ -47,5 +47,5 @@ def _short_name(data: DataSpec) -> str:
 
 def _key(run: RunSpec) -> object:
     data = run.data
-    pool = (data.env_id, data.steps, data.seed) if data.content is None else data.content  # recipes of a task share one
+    pool = (data.env_id, data.steps, data.seed, data.content)  # recipes of a task share one
     return (pool, run.algorithm, config_of(run).compile_key(), run.updates, run.precision)

@@ -12,6 +12,7 @@ from upweight.data.reference_scores import find_reference_scores, normalize_retu
 from upweight.data.statistics import positive_sided_variance
 from upweight.loading import load
 from upweight.recipes.pools import make_pool
+from upweight.studies.fit import with_actions_of
 from upweight.studies.run_spec import DataSpec
 from upweight.studies.store import Record
 from upweight.sweeps.packing import Population
@@ -54,7 +55,7 @@ def load_data(population: Population, *, workers: int | None = None) -> RunData:
                 f"{first.name}: changed since the experiment was read (content {first.content}, now {found}); "
                 "start the sweep again to train on what it holds now"
             )
-        return RunData(dataset, {})
+        return RunData(with_actions_of(first.env_id, dataset), {})
     names = list(dict.fromkeys(data.name for data in specs))
     pool = make_pool(names, steps=first.steps, seed=first.seed or 0, workers=workers)
     return RunData(pool.dataset, pool.episodes)
