@@ -26,14 +26,11 @@ from pathlib import Path
 from typing import Any
 
 from measure import RESULTS
-from upweight.report.aggregate_rows import aggregate_rows
-from upweight.report.collect import collect
-from upweight.report.fact_formats import aggregate_cells
 from upweight.report.page import write_report
-from upweight.report.results import Results
+from upweight.report.results import Results, collect
 from upweight.report.statistics.intervals import Intervals
-from upweight.report.table_formats import scores_markdown
-from upweight.report.tables import Cell, score_tables
+from upweight.report.table import as_markdown
+from upweight.report.tables import Score, aggregate_table, score_tables
 from upweight.studies.store import open_store
 
 ROOT = Path(__file__).parents[1]
@@ -56,11 +53,11 @@ def sections() -> dict[str, str]:
     """Marker -> the Markdown that stands there."""
     results = collect([open_store(path) for path in STORES.values()])
     tables = {table.method: table for table in score_tables(results, Intervals())}
-    found = {f"scores {method}": scores_markdown(tables[method]) for method in METHODS}
-    rows = [("dataset", *(f"{method} {sampler}" for method in METHODS for sampler in SHORT)), ("---",) * 7]
+    found = {f"scores {method}": as_markdown(tables[method].shown(), notes=False) for method in METHODS}
+    rows = [("dataset", *(f"{method} {name}" for method in METHODS for name in SHORT)), ("---",) * 7]
     for place, (dataset, _) in enumerate(tables["BC"].rows):
         if dataset.sigma is not None:
-            cells = [tables[m].rows[place][1][tables[m].samplers.index(sampler)] for m in METHODS for sampler in SHORT]
+            cells = [tables[m].rows[place][1][tables[m].weightings.index(name)] for m in METHODS for name in SHORT]
             rows.append((dataset.name.removeprefix("hopper-"), *map(short_cell, cells)))
     found["short"] = markdown(rows)
     found["aggregates"] = markdown(aggregate_lines(results))
@@ -100,29 +97,29 @@ def _by_library(name: str) -> dict[str, list[dict[str, Any]]]:
     return found
 
 
-def short_cell(cell: Cell | None) -> str:
-    assert cell is not None and cell.paper is not None
-    return f"{f'**{cell.text}**' if cell.is_better else cell.text} ({cell.paper:.2f})"
+def short_cell(score: Score | None) -> str:
+    assert score is not None and score.paper is not None
+    return f"{f'**{score.text}**' if score.is_better else score.text} ({score.paper:.2f})"
 
 
 def aggregate_lines(results: Results) -> list[tuple[str, ...]]:
-    """Samplers in one number, over the mixes."""
+    """Weightings in one number, over the mixes."""
     rows = [("", "mean", "median", "IQM", "optimality gap"), ("---",) * 5]
-    for row in aggregate_rows(results, Intervals()):
-        method, _, sampler, *numbers = aggregate_cells(row)
+    for row in aggregate_table(results, Intervals()).rows:
+        method, _, weighting, *numbers = map(str, row.cells)
         if method in METHODS:
-            rows.append((f"{method}, {sampler}", *numbers))
+            rows.append((f"{method}, {weighting}", *numbers))
     return rows
 
 
 def precision_rows(results: Results) -> list[tuple[str, ...]]:
-    """IQM over the mixes in both precisions and their difference, by sampler."""
+    """IQM over the mixes in both precisions and their difference, by weighting."""
     rows = [("", "float32", "bfloat16", "difference, 95% interval"), ("---",) * 4]
     for method in METHODS:
         mixes = results.datasets_of(method, family="mixed")
-        for sampler in results.usual_samplers(method, mixes):
-            pair = [results.scores(name, sampler.name, mixes) for name in (method, f"{method}, bfloat16")]
-            rows.append((f"{method}, {sampler.name}", *_difference(*pair)))
+        for weighting in results.usual_weightings(method, mixes):
+            pair = [results.scores(name, weighting.name, mixes) for name in (method, f"{method}, bfloat16")]
+            rows.append((f"{method}, {weighting.name}", *_difference(*pair)))
     return rows
 
 
@@ -130,9 +127,9 @@ def demo_rows() -> list[tuple[str, ...]]:
     """Mean scores of the demo on each of its datasets."""
     results = collect([open_store(path) for path in DEMOS])
     (table,) = score_tables(results, Intervals())
-    rows = [("`--seed`", *table.samplers), ("---",) * (len(table.samplers) + 1)]
-    for dataset, cells in table.rows:
-        rows.append((dataset.variant.split("seed ")[1], *(cell.text for cell in cells if cell is not None)))
+    rows = [("`--seed`", *table.weightings), ("---",) * (len(table.weightings) + 1)]
+    for dataset, scores in table.rows:
+        rows.append((dataset.variant.split("seed ")[1], *(score.text for score in scores if score is not None)))
     return rows
 
 

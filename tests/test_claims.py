@@ -13,9 +13,8 @@ import pytest
 from upweight.cli.demo import score_table
 from upweight.recipes.ladder import load_ladder
 from upweight.recipes.tasks import MUJOCO_TASKS, TASKS
-from upweight.report.collect import collect
 from upweight.report.replicate import replicate
-from upweight.report.results import Results
+from upweight.report.results import Results, collect
 from upweight.report.statistics.aggregate import mean
 from upweight.report.statistics.bootstrap import interval
 from upweight.report.statistics.intervals import Intervals, deserves_a_mark
@@ -178,7 +177,7 @@ def test_temperatures(settings: Results) -> None:
     tables = {table.name: table for table in score_tables(settings, Intervals())}
     for kind, at_a_fifth in (("rw", 2), ("aw", 3)):
         table = tables[f"scores-bc-settings-{kind}"]
-        better = [sum(row[1][place].is_better for row in table.rows) for place in range(len(table.samplers))]
+        better = [sum(row[1][place].is_better for row in table.rows) for place in range(len(table.weightings))]
         assert len(table.rows) == 8 and better == [8, 8, 8, at_a_fifth, 0, 0], kind
     text = text_of("docs/results.md")
     assert "on all eight mixes at 0.01, 0.05 and 0.1, on 2 (RW) and 3 (AW) at 0.2, and on none at 0.5 and 1." in text
@@ -220,7 +219,7 @@ def test_the_checks_of_the_first_claim_and_what_they_pool(float32: Results, tabl
     for method, table in tables.items():
         for dataset, cells in table.rows:
             for sampler in ("RW", "AW"):
-                cell = cells[table.samplers.index(sampler)]
+                cell = cells[table.weightings.index(sampler)]
                 if dataset.sigma is not None and cell is not None and not cell.is_better:
                     apart.setdefault(method, []).append(str(dataset.good))
     assert apart == {"TD3+BC": ["expert"] * 5}
@@ -237,7 +236,7 @@ def test_half_does_not_improve_on_uniform(float32: Results, tables: dict[str, Sc
         found = Intervals().improvement(*(float32.scores(method, name, mixes) for name in ("Half", "Uniform")))
         assert found.low < 0.5
         shown.append(f"{found.point:.2f} [{found.low:.2f}, {found.high:.2f}] with {method}")
-    wins = sum(cell.is_better for table in tables.values() for cell in table.column(table.samplers.index("Half")))
+    wins = sum(cell.is_better for table in tables.values() for cell in table.column(table.weightings.index("Half")))
     text = text_of("docs/results.md")
     assert f"over Uniform is {' and '.join(shown)}, and it is better than Uniform in {wins} of 16 cells." in text
 
@@ -246,7 +245,7 @@ def test_spread_of_td3_bc(tables: dict[str, ScoreTable]) -> None:
     table = tables["TD3+BC"]
     mixes = [cells for dataset, cells in table.rows if dataset.sigma is not None]
     names = ("Uniform", "Top-10%", "Half")
-    stds = [cell.std for cells in mixes for name in names if (cell := cells[table.samplers.index(name)]) and cell.std]
+    stds = [cell.std for cells in mixes for name in names if (cell := cells[table.weightings.index(name)]) and cell.std]
     high = sum(std > 0.2 for std in stds)
     assert (
         f"standard deviations over seeds of {min(stds):.2f} to {max(stds):.2f} in the {len(stds)} cells, above 0.2 in {high} "
@@ -314,7 +313,7 @@ def test_the_demo() -> None:
     means: dict[str, list[str]] = {"rw": [], "aw": []}
     for seed in range(3):
         records = list(open_store(RESULTS / f"demo_seed{seed}.jsonl").runs())
-        table = score_table(records)
+        table = score_table(collect(open_store(RESULTS / f"demo_seed{seed}.jsonl")).runs)
         assert seed or table in (ROOT / "README.md").read_text()
         scores = {
             name: [r["score"] for r in records if r["spec"]["weighting"]["name"] == name]

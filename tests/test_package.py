@@ -83,7 +83,7 @@ def test_the_wheel_works_outside_the_tree(tmp_path: Path) -> None:
     policies = {f"upweight/{p.relative_to(ROOT / 'src' / 'upweight')}" for p in POLICIES.rglob("*") if p.is_file()}
     assert len(policies) > 60
     suites = {f"upweight/studies/suites/{name}.toml" for name in SUITES}
-    tables = {"upweight/paper/rpsv.csv", "upweight/paper/scores.csv"} | suites
+    tables = {"upweight/paper/rpsv.csv", "upweight/paper/scores.csv", "upweight/report/page.html"} | suites
     assert packaged == expected | policies | tables | {"upweight/py.typed"}
     # Not the editable install: site-packages joins the path without its .pth files being processed.
     path = os.pathsep.join([str(tmp_path / "installed"), sysconfig.get_paths()["purelib"]])

@@ -46,9 +46,9 @@ from upweight.policies.onnx_export import export_onnx as export_onnx
 from upweight.policies.policy import Policy as Policy, load_policy as load_policy
 from upweight.recipes.make import make_dataset as make_dataset
 from upweight.recipes.recipe import recipe_names as recipe_names
-from upweight.report.collect import collect as collect
 from upweight.report.page import write_report as write_report
 from upweight.report.replicate import Replication as Replication, replicate as replicate
+from upweight.report.results import collect as collect
 from upweight.report.statistics.aggregate import (
     iqm as iqm,
     optimality_gap as optimality_gap,

@@ -5,10 +5,12 @@ from pathlib import Path
 import pytest
 
 import upweight as uw
+from support.results import add_runs, run_record
 from upweight.base.errors import UpweightWarning
 from upweight.cli.demo import score_table
 from upweight.cli.main import main
 from upweight.studies import experiment_file
+from upweight.studies.store import Store
 
 SMALL = {
     "updates = 20_000": "updates = 30",
@@ -52,13 +54,13 @@ def test_a_negative_seed_is_an_error(tmp_path: Path, capsys: pytest.CaptureFixtu
     assert not (tmp_path / "demo").exists()
 
 
-def test_a_diverged_run_counts_as_in_a_report() -> None:
+def test_a_diverged_run_counts_as_in_a_report(tmp_path: Path) -> None:
     """As a random policy, whatever its last healthy policy scored."""
-    spec = {"algorithm": "bc", "weighting": {"name": "uniform"}, "data": {"env_id": "Hopper-v5"}}
-    ended = ((0.1, "finished"), (0.9, "diverged"), (0.2, "finished"))
-    records = [{"spec": spec, "score": score, "status": status} for score, status in ended]
+    store = Store(tmp_path / "results", create=True)
+    add_runs(store, "hopper-medium", "Uniform", [0.1, 0.2])
+    store.write_run(*run_record("hopper-medium", "Uniform", 0.9, seed=2, status="diverged"))
     with pytest.warns(UpweightWarning, match="3 runs"):
-        assert "Uniform  0.100" in score_table(records)
+        assert "Uniform  0.100" in score_table(uw.collect(store).runs)
 
 
 @pytest.mark.slow

@@ -7,8 +7,8 @@ import pytest
 
 from support.results import add_runs, data_spec
 from upweight.cli.main import main
-from upweight.report.collect import collect
 from upweight.report.replicate import Check, Replication, replicate
+from upweight.report.results import collect
 from upweight.report.statistics.intervals import Intervals
 from upweight.studies.store import Store
 

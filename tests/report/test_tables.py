@@ -5,13 +5,18 @@ import pandas
 import pytest
 
 from support.results import add_dataset, add_runs, data_spec
-from upweight.report.collect import collect
-from upweight.report.fact_formats import datasets_csv, datasets_html, datasets_latex, datasets_markdown
-from upweight.report.legend import legend
-from upweight.report.markup import latex_escape
+from upweight.report.results import collect
 from upweight.report.statistics.intervals import Intervals
-from upweight.report.table_formats import scores_csv, scores_html, scores_latex, scores_markdown
-from upweight.report.tables import Cell, ScoreTable, dataset_table, score_tables, score_text
+from upweight.report.table import as_csv, as_html, as_latex, as_markdown
+from upweight.report.tables import (
+    Score,
+    ScoreTable,
+    aggregate_table,
+    dataset_table,
+    legend,
+    score_tables,
+    score_text,
+)
 from upweight.studies.store import Store
 
 INTERVALS = Intervals(resamples=200)
@@ -36,26 +41,26 @@ def table(store: Store) -> ScoreTable:
     return found
 
 
-def cell(table: ScoreTable, dataset: str, sampler: str) -> Cell | None:
-    cells = next(cells for name, cells in table.rows if name.name == dataset)
-    return cells[table.samplers.index(sampler)]
+def score(table: ScoreTable, dataset: str, weighting: str) -> Score | None:
+    scores = next(scores for name, scores in table.rows if name.name == dataset)
+    return scores[table.weightings.index(weighting)]
 
 
 def test_values_by_hand(table: ScoreTable) -> None:
-    assert table.samplers == ("Uniform", "Half", "RW")
+    assert table.weightings == ("Uniform", "Half", "RW")
     assert [dataset.name for dataset, _ in table.rows] == ["hopper-expert-random-5", "walker2d-medium"]
-    found = cell(table, "hopper-expert-random-5", "Uniform")
+    found = score(table, "hopper-expert-random-5", "Uniform")
     assert found is not None
     assert (found.mean, found.seeds) == (pytest.approx(0.2), 5)
     assert found.std == pytest.approx(0.005**0.5)  # squares 0.01 + 0.01 over 4
     assert found.paper == 0.04
-    assert (found.text, found.spread) == ("0.20", "0.07")
-    assert cell(table, "walker2d-medium", "Half") is None
+    assert (found.text, found.shown().spread, found.shown().paper) == ("0.20", "0.07", "0.04")
+    assert score(table, "walker2d-medium", "Half") is None
 
 
 def test_marks_are_those_of_the_paper(table: ScoreTable) -> None:
     """Bold is better than Uniform, a star is the maximum of the row."""
-    uniform, half, weighted = (cell(table, "hopper-expert-random-5", name) for name in table.samplers)
+    uniform, half, weighted = (score(table, "hopper-expert-random-5", name) for name in table.weightings)
     assert [each.is_maximum for each in (uniform, half, weighted) if each] == [False, False, True]
     assert [each.is_better for each in (uniform, half, weighted) if each] == [False, False, True]
     assert half is not None and half.improvement is not None and half.paper is None
@@ -67,7 +72,7 @@ def test_a_star_does_not_need_bold(tmp_path: Path) -> None:
     add_runs(store, "hopper-medium", "Uniform", [0.1, 0.9, 0.2, 0.8, 0.5])
     add_runs(store, "hopper-medium", "RW", [0.2, 0.9, 0.3, 0.8, 0.5])
     (table,) = score_tables(collect(store), INTERVALS)
-    found = cell(table, "hopper-medium", "RW")
+    found = score(table, "hopper-medium", "RW")
     assert found is not None and found.is_maximum and not found.is_better
     assert table.wins == ("-", "0 of 1")
 
@@ -78,16 +83,16 @@ def test_few_seeds_earn_no_marks(tmp_path: Path, seeds: int, marked: bool) -> No
     add_runs(store, "hopper-medium", "Uniform", [0.1] * seeds)
     add_runs(store, "hopper-medium", "RW", [0.9] * seeds)
     (table,) = score_tables(collect(store), INTERVALS)
-    found = cell(table, "hopper-medium", "RW")
+    found = score(table, "hopper-medium", "RW")
     assert found is not None and (found.is_better, found.is_maximum) == (marked, marked)
     assert table.wins == ("-", "1 of 1" if marked else "-")
-    assert ("Here some results have fewer than 5 seeds" in scores_latex(table)) is not marked
+    assert ("Here some results have fewer than 5 seeds" in as_latex(table.shown())) is not marked
 
 
 def test_one_seed_has_no_spread(table: ScoreTable) -> None:
-    found = cell(table, "walker2d-medium", "RW")
+    found = score(table, "walker2d-medium", "RW")
     assert found is not None and not found.is_maximum and not found.is_better
-    assert (found.std, found.spread) == (None, "")
+    assert (found.std, found.shown().spread) == (None, "")
 
 
 def test_equal_as_shown_is_equally_the_maximum(tmp_path: Path) -> None:
@@ -104,7 +109,7 @@ def test_other_settings_get_tables_of_their_own_beside_the_default(store: Store)
     add_runs(store, "hopper-expert-random-5", {"name": "top", "fraction": 0.5}, [0.3] * 5)
     usual, top, weighted = score_tables(collect(store), INTERVALS)
     assert (usual.name, top.name, weighted.name) == (*("scores-bc", "scores-bc-settings-top", "scores-bc-settings-rw"),)
-    assert (top.samplers, weighted.samplers) == (("Top-50%",), ("RW 0.01", "RW", "RW 1"))
+    assert (top.weightings, weighted.weightings) == (("Top-50%",), ("RW 0.01", "RW", "RW 1"))
     (row,) = weighted.rows  # of walker2d there is only the default
     assert [(each.is_better, each.is_maximum) for each in row[1] if each] == [(True, True), (True, True), (True, False)]
 
@@ -114,7 +119,7 @@ def test_several_data_seeds_keep_the_numbers_of_the_paper(tmp_path: Path) -> Non
     for seed in (0, 1):
         add_runs(store, data_spec("hopper-expert-random-5", seed=seed), "RW", [0.9])
     (table,) = score_tables(collect(store), INTERVALS)
-    assert [cells[0].paper for _, cells in table.rows if cells[0]] == [0.87, 0.87]
+    assert [scores[0].paper for _, scores in table.rows if scores[0]] == [0.87, 0.87]
 
 
 def test_the_legend_says_what_the_marks_and_the_paper_s_numbers_are(table: ScoreTable, tmp_path: Path) -> None:
@@ -132,7 +137,7 @@ def test_the_legend_says_what_the_marks_and_the_paper_s_numbers_are(table: Score
 
 
 def test_csv_is_tidy(table: ScoreTable) -> None:
-    frame = pandas.read_csv(io.StringIO(scores_csv(table)))
+    frame = pandas.read_csv(io.StringIO(as_csv(table.shown())))
     assert len(frame) == 5
     row = frame.set_index(["dataset", "sampler"]).loc[("hopper-expert-random-5", "RW")]
     assert row["mean"] == pytest.approx(0.9)
@@ -142,7 +147,7 @@ def test_csv_is_tidy(table: ScoreTable) -> None:
 
 
 def test_latex_has_as_many_cells_as_columns(table: ScoreTable) -> None:
-    text = scores_latex(table)
+    text = as_latex(table.shown())
     lines = [line for line in text.splitlines() if not line.startswith("%")]
     columns = lines[0].removeprefix(r"\begin{tabular}{").removesuffix("}")
     assert columns == "lrrrrr"  # Uniform and RW with the paper's numbers, Half without
@@ -162,13 +167,13 @@ def test_latex_without_numbers_of_the_paper_has_one_line_of_heads(tmp_path: Path
     store = Store(tmp_path / "results", create=True)
     add_runs(store, "mine-medium", "Uniform", [0.5] * 5)
     add_runs(store, "mine-medium", "RW", [0.6] * 5)
-    text = scores_latex(score_tables(collect(store), INTERVALS)[0])
+    text = as_latex(score_tables(collect(store), INTERVALS)[0].shown())
     assert r"dataset & Uniform & RW \\" in text
     assert "ours" not in text and "cmidrule" not in text
 
 
 def test_markdown(table: ScoreTable) -> None:
-    head, rule, *rows, wins = scores_markdown(table).splitlines()
+    head, rule, *rows, wins = as_markdown(table.shown(), notes=False).splitlines()
     assert head == "| dataset | Uniform | Half | RW |" and rule == "| --- | --- | --- | --- |"
     assert len(rows) == len(table.rows) and all(row.count("|") == 5 for row in rows)
     (row,) = [row for row in rows if "hopper-expert-random-5" in row]
@@ -176,14 +181,8 @@ def test_markdown(table: ScoreTable) -> None:
     assert wins == "| *better than Uniform* | - | 0 of 1 | 1 of 1 |"
 
 
-def test_latex_escapes() -> None:
-    assert latex_escape(r"Top-10% a_b & {c}$\^~#") == (
-        r"Top-10\% a\_b \& \{c\}\$\textbackslash{}\textasciicircum{}\textasciitilde{}\#"
-    )
-
-
 def test_html(table: ScoreTable) -> None:
-    text = scores_html(table)
+    text = as_html(table.shown())
     assert "<strong>0.90</strong>" in text
     assert text.count('class="star"') == 1
     assert "paper 0.87" in text
@@ -193,16 +192,62 @@ def test_html(table: ScoreTable) -> None:
 
 
 def test_dataset_table(store: Store) -> None:
-    rows = dataset_table(collect(store))
-    (row,) = pandas.read_csv(io.StringIO(datasets_csv(rows))).itertuples()
+    table = dataset_table(collect(store))
+    (row,) = pandas.read_csv(io.StringIO(as_csv(table))).itertuples()
     assert (row.dataset, row.episodes, row.mean, row.rpsv) == ("hopper-expert-random-5", 1000, 0.05, 0.0014)
     assert row.paper_rpsv == pytest.approx(0.0014, abs=1e-4)
-    assert "hopper-expert-random-5 & 1,000 & 1,000,000 & 0.0500 & 0.001400 & 0.001436" in datasets_latex(rows)
-    assert "| hopper-expert-random-5 | 1,000 | 1,000,000 | 0.0500 | 0.001400 | 0.001436 |" in datasets_markdown(rows)
-    assert "<td>0.001400</td>" in datasets_html(rows)
+    assert "hopper-expert-random-5 & 1,000 & 1,000,000 & 0.0500 & 0.001400 & 0.001436" in as_latex(table)
+    assert "| hopper-expert-random-5 | 1,000 | 1,000,000 | 0.0500 | 0.001400 | 0.001436 |" in as_markdown(table)
+    assert "<td>0.001400</td>" in as_html(table)
 
 
 def test_numbers_as_text() -> None:
     assert score_text(-0.001, normalized=True) == "0.00"
     assert score_text(-0.5, normalized=True) == "-0.50"
     assert score_text(1234.56, normalized=False) == "1235"
+
+
+@pytest.fixture
+def two_mixes(tmp_path: Path) -> Store:
+    """Two mixes that both weightings have, one that only Uniform has, and a regular set with Uniform alone."""
+    store = Store(tmp_path / "mixes", create=True)
+    add_runs(store, "hopper-expert-random-1", "Uniform", [0.0, 0.2, 0.2, 0.4, 0.2])
+    add_runs(store, "hopper-expert-random-5", "Uniform", [0.4, 0.6, 0.6, 0.8, 0.6])
+    add_runs(store, "hopper-expert-random-1", "RW", [1.0, 1.0, 1.0, 1.0, 1.0])
+    add_runs(store, "hopper-expert-random-5", "RW", [1.2, 1.2, 1.2, 1.2, 1.2])
+    add_runs(store, "hopper-expert-random-10", "Uniform", [9.0])
+    add_runs(store, "hopper-expert", "Uniform", [1.1] * 5)
+    return store
+
+
+def test_aggregates_by_hand(two_mixes: Store) -> None:
+    """Over the datasets that all weightings share, with means 0.2 and 0.6 for Uniform."""
+    table = aggregate_table(collect(two_mixes), INTERVALS)
+    frame = pandas.read_csv(io.StringIO(as_csv(table))).set_index("sampler")
+    statistics = ["mean", "median", "iqm", "optimality_gap"]
+    # Of ten runs the six in the middle: 0.2, 0.2, 0.4, 0.4, 0.6, 0.6.
+    assert frame.loc["Uniform", statistics].tolist() == pytest.approx([0.4, 0.4, 0.4, 0.6])
+    assert frame.loc["RW", statistics].tolist() == pytest.approx([1.1, 1.1, 1.1, 0.0])
+    assert frame.loc["Uniform", "mean_low"] < 0.4 < frame.loc["Uniform", "mean_high"]
+    assert (frame.loc["RW", "datasets"], frame.loc["RW", "family"], frame.loc["RW", "fewest_seeds"]) == (2, "mixed", 5)
+
+
+def test_forms_of_the_aggregates(two_mixes: Store) -> None:
+    table = aggregate_table(collect(two_mixes), INTERVALS)
+    assert "BC & mixed datasets (2) & RW & 1.10 [1.10, 1.10]" in as_latex(table)
+    assert "| BC | mixed datasets (2) | RW | 1.10 [1.10, 1.10] |" in as_markdown(table)
+    text = as_html(table)
+    assert "BC: mixed datasets (2)" in text and '<th scope="row">RW</th><td>1.10 [1.10, 1.10]</td>' in text
+
+
+def test_a_method_with_one_weighting_has_its_aggregates_too(tmp_path: Path) -> None:
+    store = Store(tmp_path / "one", create=True)
+    add_runs(store, "hopper-medium", "RW", [0.5] * 5)
+    (record,) = aggregate_table(collect(store), INTERVALS).records
+    assert (record["sampler"], record["mean"]) == ("RW", 0.5)
+
+
+def test_no_aggregates_without_reference_scores(tmp_path: Path) -> None:
+    store = Store(tmp_path / "raw", create=True)
+    add_runs(store, "mine-medium", "RW", [None] * 5)
+    assert aggregate_table(collect(store), INTERVALS).rows == ()

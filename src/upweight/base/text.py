@@ -1,6 +1,7 @@
 """Plain text for people: numbers and aligned tables."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from typing import Any
 
 
 def number(value: float) -> str:
@@ -8,6 +9,13 @@ def number(value: float) -> str:
     if value == 0 or 1e-3 <= abs(value) < 1e4:
         return f"{value:.4g}"
     return f"{value:,.0f}" if 1e4 <= abs(value) < 1e12 else f"{value:.3e}"
+
+
+def settings_text(values: Mapping[str, Any]) -> str:
+    """Settings on one line, e.g. ``temperature=0.1 seed=3``."""
+    return " ".join(
+        f"{key}={value:g}" if isinstance(value, float) else f"{key}={value}" for key, value in values.items()
+    )
 
 
 def table(rows: list[list[str]], *, header: list[str] | None = None, align: Callable[..., str] | None = None) -> str:

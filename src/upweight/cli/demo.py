@@ -1,8 +1,8 @@
 """``upweight demo``: the whole product in a few minutes, on a small real problem."""
 
 import argparse
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
@@ -12,6 +12,8 @@ from upweight.cli.terminal import command_name, print_report
 from upweight.inspection.plot import plot_weights
 from upweight.inspection.report import inspect
 from upweight.io.registry import save
+from upweight.report.names import UNIFORM, WeightingName, sort_weightings
+from upweight.report.results import ReportRun, collect
 from upweight.report.statistics.aggregate import mean
 from upweight.report.statistics.bootstrap import interval
 from upweight.weightings.return_weighting import ReturnWeighting
@@ -65,7 +67,7 @@ def run(arguments: argparse.Namespace) -> None:
         "3. Mean normalised return in the simulator, with 95% bootstrap intervals over training seeds (one dataset)\n"
     )
     wanted = {run.run_id for run in study.runs}
-    print(score_table([record for record in Store(output / "results").runs() if record["run_id"] in wanted]))
+    print(score_table([run for run in collect(Store(output / "results")).runs if run.run_id in wanted]))
     write_report(output / "results", output / "report.html")
     print(
         f"\nwrote {output / 'report.html'}, {output / 'mixed.hdf5'}, {output / 'weights.png'} and {output / 'results'}"
@@ -73,19 +75,15 @@ def run(arguments: argparse.Namespace) -> None:
     print(f"next: {command_name()} inspect {output / 'mixed.hdf5'} --weighting aw --temperature 0.2")
 
 
-def score_table(records: list[dict[str, Any]]) -> str:
-    """One row per sampler, of runs on one dataset; they count as in a report."""
-    from upweight.report.names import UNIFORM, name_sampler, sort_samplers
-    from upweight.report.run_scores import count_scores
-
-    scores: dict[Any, list[float]] = {}
-    for record, score in zip(records, count_scores(records, ["the mix"] * len(records)), strict=True):
-        sampler = name_sampler(record["spec"]["weighting"], record["spec"]["algorithm"])
-        scores.setdefault(sampler, []).append(score.value)
-    base = next(float(np.mean(values)) for sampler, values in scores.items() if sampler.name == UNIFORM)
+def score_table(runs: Sequence[ReportRun]) -> str:
+    """One row per weighting, of runs on one dataset."""
+    scores: dict[WeightingName, list[float]] = {}
+    for run in runs:
+        scores.setdefault(run.weighting, []).append(run.score)
+    base = next(float(np.mean(values)) for weighting, values in scores.items() if weighting.name == UNIFORM)
     rows = []
-    for sampler in sort_samplers(scores):
-        estimate = interval(mean, [np.array(scores[sampler])], rng=np.random.default_rng(0))
+    for weighting in sort_weightings(scores):
+        estimate = interval(mean, [np.array(scores[weighting])], rng=np.random.default_rng(0))
         times = f"{estimate.point / base:.1f}" if base > 0 else "-"
-        rows.append([sampler.name, f"{estimate.point:.3f}", f"{estimate.low:.3f} to {estimate.high:.3f}", times])
+        rows.append([weighting.name, f"{estimate.point:.3f}", f"{estimate.low:.3f} to {estimate.high:.3f}", times])
     return table(rows, header=["sampler", "score", "95% interval", "x Uniform"], align=str.ljust)

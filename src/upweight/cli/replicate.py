@@ -5,8 +5,8 @@ from pathlib import Path
 
 from upweight.cli.report import RESULTS_HELP
 from upweight.cli.terminal import print_json
-from upweight.report.collect import collect
 from upweight.report.replicate import replicate
+from upweight.report.results import collect
 from upweight.report.statistics.intervals import Intervals
 from upweight.studies.store import open_store
 

@@ -6,6 +6,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from upweight.base.text import settings_text
 from upweight.data.dataset import Dataset
 from upweight.data.statistics import (
     effective_episodes,
@@ -51,9 +52,5 @@ def measure_effect(name: str, weights: NDArray[np.float64], dataset: Dataset, *,
 
 def describe_weighting(description: dict[str, Any]) -> str:
     """A weighting's settings on one line, e.g. ``rw temperature=0.1``."""
-    settings = " ".join(
-        f"{key}={value:g}" if isinstance(value, float) else f"{key}={value}"
-        for key, value in description.items()
-        if key != "name" and value is not None
-    )
-    return f"{description['name']} {settings}".strip()
+    settings = {key: value for key, value in description.items() if key != "name" and value is not None}
+    return f"{description['name']} {settings_text(settings)}".strip()

@@ -1,24 +1,33 @@
-"""Names as the paper writes them: samplers, algorithms and datasets, and the order they are shown in."""
+"""Names as the paper writes them: weightings, algorithms and datasets, and the order they are shown in."""
 
+import json
 import re
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
+from upweight.base.errors import DatasetError, UpweightError
+from upweight.base.text import settings_text
 from upweight.engine.run import paper_temperature
+from upweight.studies.run_spec import config_of, run_spec_from_dict
+from upweight.studies.store import Record
 
 UNIFORM = "Uniform"
-PAPER_SAMPLERS = (UNIFORM, "Top-10%", "Half", "RW", "AW")  # in the order of tables and legends
+PAPER_WEIGHTINGS = (UNIFORM, "Top-10%", "Half", "RW", "AW")  # in the order of tables and legends
+FAMILIES = {"mixed": "mixed datasets", "regular": "regular datasets", "stochastic": "stochastic control"}
 _ALGORITHMS = {"bc": "BC", "td3_bc": "TD3+BC", "iql": "IQL", "cql": "CQL"}
 _TASKS = ("hopper", "halfcheetah", "walker2d", "ant", "antmaze", "cartpole", "acrobot", "mountaincar")
 _KINDS = ("random", "medium", "expert", "medium-expert", "medium-replay", "full-replay")
 _MIX = re.compile(r"(?P<task>.+)-(?P<good>medium|expert)-random-(?P<sigma>\d+)")
 _STOCHASTIC = "upweight/Stochastic"  # how the ids of our noisy environments begin
 
+DataKey = tuple[str, int | None, int | None, str | None]  # what tells datasets apart: name, steps, seed, content
+
 
 @dataclass(frozen=True)
-class Sampler:
-    """What weights a run was trained with."""
+class WeightingName:
+    """What weights a run was trained with: the paper's "sampler"."""
 
     name: str  # "RW", "Top-1%", ...
     kind: str  # of the weighting: "rw", "top", ...
@@ -26,8 +35,8 @@ class Sampler:
 
     @property
     def is_variant(self) -> bool:
-        """Whether it is one of the paper's samplers at another temperature or fraction."""
-        return self.setting is not None and self.name not in PAPER_SAMPLERS
+        """Whether it is one of the paper's weightings at another temperature or fraction."""
+        return self.setting is not None and self.name not in PAPER_WEIGHTINGS
 
 
 @dataclass(frozen=True)
@@ -36,7 +45,7 @@ class DatasetName:
 
     base: str  # the name that the paper may know it by: "hopper-expert-random-5"
     task: str
-    family: str  # "mixed", "regular" or "stochastic"
+    family: str  # one of FAMILIES
     good: str | None = None  # of a mix: "expert" or "medium"
     sigma: int | None = None  # of a mix: percent of good steps
     variant: str = ""  # which of the datasets of that name: "1,000,000 steps, seed 0"
@@ -48,20 +57,20 @@ class DatasetName:
         return f"{self.base} ({self.variant})" if self.is_ambiguous else self.base
 
 
-def name_sampler(weighting: Mapping[str, Any], algorithm: str) -> Sampler:
-    """The sampler of a weighting's description; settings other than the paper's are part of the name."""
+def name_weighting(weighting: Mapping[str, Any], algorithm: str) -> WeightingName:
+    """The name of a weighting's description; settings other than the paper's are part of it."""
     kind = str(weighting["name"])
     settings = {key: value for key, value in weighting.items() if key != "name" and value is not None}
     if kind == "uniform" and not settings:
-        return Sampler(UNIFORM, kind)
+        return WeightingName(UNIFORM, kind)
     if kind == "top" and settings.keys() == {"fraction"}:
-        return Sampler(f"Top-{100 * settings['fraction']:.6g}%", kind, float(settings["fraction"]))
+        return WeightingName(f"Top-{100 * settings['fraction']:.6g}%", kind, float(settings["fraction"]))
     if kind in {"rw", "aw"} and settings.keys() == {"temperature"}:
         temperature = float(settings["temperature"])
         usual = temperature == paper_temperature(algorithm)
-        return Sampler(kind.upper() if usual else f"{kind.upper()} {temperature:g}", kind, temperature)
+        return WeightingName(kind.upper() if usual else f"{kind.upper()} {temperature:g}", kind, temperature)
     name = "Half" if kind == "half" else kind
-    return Sampler(" ".join([name, *_settings(settings)]), kind)
+    return WeightingName(f"{name} {settings_text(settings)}".strip(), kind)
 
 
 def name_algorithm(algorithm: str, config: Mapping[str, Any], known: Mapping[str, Mapping[str, Any]]) -> str:
@@ -69,17 +78,15 @@ def name_algorithm(algorithm: str, config: Mapping[str, Any], known: Mapping[str
     plain = algorithm.removeprefix("discrete_")
     name = _ALGORITHMS.get(plain, plain)
     name = f"discrete {name}" if plain != algorithm else name
-    differences = {label: differing(config, settings) for label, settings in known.items()}
+    differences = {
+        label: {key: value for key, value in config.items() if key not in settings or settings[key] != value}
+        for label, settings in known.items()
+    }
     if not differences:
         return name
     nearest = min(differences, key=lambda label: len(differences[label]))
     label = "" if nearest == next(iter(known)) else nearest
-    return " ".join(filter(None, [name, label, *_settings(differences[nearest])]))
-
-
-def differing(config: Mapping[str, Any], reference: Mapping[str, Any]) -> dict[str, Any]:
-    """The settings of ``config`` that ``reference`` lacks or has another value for."""
-    return {key: value for key, value in config.items() if key not in reference or reference[key] != value}
+    return " ".join(filter(None, [name, label, settings_text(differences[nearest])]))
 
 
 def name_dataset(name: str, env_id: str) -> DatasetName:
@@ -91,14 +98,60 @@ def name_dataset(name: str, env_id: str) -> DatasetName:
     return DatasetName(name, mix["task"], "stochastic" if stochastic else "mixed", mix["good"], int(mix["sigma"]))
 
 
-def sort_samplers(samplers: Iterable[Sampler]) -> list[Sampler]:
+def data_key(data: Mapping[str, Any]) -> DataKey:
+    """The key of a dataset in the description of a run, or in a store's description of the dataset."""
+    return (data["name"], data["steps"], data["seed"], data.get("content"))
+
+
+def name_datasets(records: Sequence[Record]) -> dict[DataKey, DatasetName]:
+    """A name for each dataset of some runs: steps and seed, or content, are said only where the name would be ambiguous."""
+    found: dict[DataKey, Mapping[str, Any]] = {}
+    for record in records:
+        try:
+            spec = run_spec_from_dict(record["spec"])
+            found[data_key(record["spec"]["data"])] = vars(spec.data)
+            name_weighting(spec.weighting, spec.algorithm)
+        except (KeyError, TypeError, AttributeError, ValueError) as error:
+            raise DatasetError(
+                f"run {record['run_id']}: expected the description of a run, found something else ({error}); "
+                "remove the file and start the sweep again to repeat that run"
+            ) from None
+    plain = {key: str(data["name"]).replace("\\", "/").rsplit("/", 1)[-1] for key, data in found.items()}
+    taken = Counter(plain.values())
+    names = {}
+    for key, data in found.items():
+        what = f"{data['steps']:,} steps, seed {data['seed']}" if data["steps"] else str(data["content"])[:8]
+        name = name_dataset(plain[key], str(data["env_id"]))
+        names[key] = replace(name, variant=what, is_ambiguous=taken[plain[key]] > 1)
+    return names
+
+
+def known_settings(records: Sequence[Record]) -> dict[str, dict[str, Mapping[str, Any]]]:
+    """Settings with a name, by algorithm: the presets or, where they cannot be had, the most frequent settings."""
+    specs: dict[str, list[Mapping[str, Any]]] = {}
+    for record in records:
+        specs.setdefault(record["spec"]["algorithm"], []).append(record["spec"])
+    known: dict[str, dict[str, Mapping[str, Any]]] = {}
+    for algorithm, mine in specs.items():
+        texts = Counter(json.dumps(spec["config"], sort_keys=True) for spec in mine)
+        known[algorithm] = _presets(mine[0]) or {"": json.loads(max(sorted(texts), key=texts.__getitem__))}
+    return known
+
+
+def _presets(spec: Mapping[str, Any]) -> dict[str, Mapping[str, Any]]:
+    try:
+        kind = type(config_of(run_spec_from_dict(spec)))
+        return {name: kind.preset(name).to_dict() for name in kind.presets}
+    except (ImportError, UpweightError):  # no JAX here, or settings of another version
+        return {}
+
+
+def sort_weightings(weightings: Iterable[WeightingName]) -> list[WeightingName]:
     """The paper's first, in its order; then by kind and setting."""
-
-    def place(sampler: Sampler) -> tuple[int, str, float, str]:
-        usual = PAPER_SAMPLERS.index(sampler.name) if sampler.name in PAPER_SAMPLERS else len(PAPER_SAMPLERS)
-        return (usual, sampler.kind, sampler.setting or 0.0, sampler.name)
-
-    return sorted(set(samplers), key=place)
+    return sorted(
+        set(weightings),
+        key=lambda each: (_place(each.name, PAPER_WEIGHTINGS), each.kind, each.setting or 0.0, each.name),
+    )
 
 
 def sort_datasets(datasets: Iterable[DatasetName]) -> list[DatasetName]:
@@ -126,7 +179,3 @@ def sort_methods(methods: Iterable[str]) -> list[str]:
 
 def _place(name: str, order: Sequence[str]) -> int:
     return order.index(name) if name in order else len(order)
-
-
-def _settings(values: Mapping[str, Any]) -> list[str]:
-    return [f"{key}={value:g}" if isinstance(value, float) else f"{key}={value}" for key, value in values.items()]

@@ -1,25 +1,22 @@
-"""A report: one self-contained page of HTML, and its tables and figures as files beside it."""
+"""A report: one self-contained page of HTML (``page.html`` filled in), and its tables and figures as files beside it."""
 
 import html
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
+from string import Template
 
 from upweight.base.errors import DatasetError
 from upweight.base.files import atomic_target
 from upweight.data.reference_scores import D4RL_REFERENCE_SCORES
-from upweight.report.collect import collect
-from upweight.report.content import Report, make_report
-from upweight.report.fact_formats import AGGREGATE_NOTE, aggregates_html, datasets_html
-from upweight.report.figures import ReportFigure
-from upweight.report.legend import legend
-from upweight.report.markup import html_table
-from upweight.report.page_style import CSS
-from upweight.report.results import ReportRun, Results
+from upweight.report.figures.drawing import as_file
+from upweight.report.figures.figures import ReportFigure, all_figures
+from upweight.report.results import ReportRun, Results, collect
 from upweight.report.statistics.bootstrap import FEW_RUNS
 from upweight.report.statistics.intervals import Intervals
-from upweight.report.table_formats import scores_html
-from upweight.report.tables import ScoreTable, score_text
+from upweight.report.table import Table, as_csv, as_html, as_latex, as_markdown, html_table
+from upweight.report.tables import ScoreTable, aggregate_table, dataset_table, legend, score_tables, score_text
 from upweight.studies.store import open_store
 
 _USUAL_STORE = "results"  # says nothing
@@ -47,11 +44,10 @@ def write_report(
             f"{page}: its tables would go into {folder}, which is a store of results; choose another name"
         )
     paths = [store_path] if isinstance(store_path, str | Path) else list(store_path)
-    results = collect([open_store(path) for path in paths], updates=updates)
-    report = make_report(results, Intervals(seed, resamples))
+    report = make_report(collect([open_store(path) for path in paths], updates=updates), Intervals(seed, resamples))
     text = render_page(report, created or datetime.now(UTC))
     folder.mkdir(parents=True, exist_ok=True)
-    for name, content in report.files().items():
+    for name, content in report.files():
         with atomic_target(folder / name) as target:
             target.write_text(content, encoding="utf-8")
     with atomic_target(page) as target:
@@ -59,32 +55,62 @@ def write_report(
     return folder
 
 
+@dataclass(frozen=True)
+class Report:
+    """Tables and figures of some results."""
+
+    results: Results
+    intervals: Intervals
+    scores: list[ScoreTable]
+    aggregates: Table
+    datasets: Table
+    figures: list[ReportFigure]
+
+    def files(self) -> Iterator[tuple[str, str]]:
+        """Tables and figures as files: name and content."""
+        for table in (*(table.shown() for table in self.scores), self.aggregates, self.datasets):
+            if table.rows:
+                yield f"{table.name}.csv", as_csv(table)
+                yield f"{table.name}.tex", as_latex(table)
+                yield f"{table.name}.md", as_markdown(table)
+        for figure in self.figures:
+            for place, picture in enumerate(figure.pictures.values(), start=1):
+                yield f"{figure.name}-{place}.svg", as_file(picture)
+
+
+def make_report(results: Results, intervals: Intervals) -> Report:
+    """Compute all tables and draw all figures."""
+    return Report(
+        results,
+        intervals,
+        score_tables(results, intervals),
+        aggregate_table(results, intervals),
+        dataset_table(results),
+        all_figures(results, intervals),
+    )
+
+
 def render_page(report: Report, created: datetime) -> str:
     """The page; everything it needs is in it."""
     results = report.results
-    title = f"Results: {_subject(results)}"
-    note = f'<p class="note">{_text(AGGREGATE_NOTE)}</p>'
-    body = [
-        f"<header><h1>{_text(title)}</h1>",
-        _facts(results, report.intervals, created),
-        *_warnings(results),
-        "</header><main>",
-        *_scores(report.tables),
-        *(["<h2>Over all datasets</h2>", note, aggregates_html(report.aggregates)] if report.aggregates else []),
-        *(["<h2>Datasets</h2>", datasets_html(report.datasets)] if report.datasets else []),
+    main = [
+        "<h2>Scores</h2>",
+        _note(*legend(report.scores)),
+        *(part for table in report.scores for part in (f"<h3>{_text(table.title)}</h3>", as_html(table.shown()))),
+        *_section("Over all datasets", report.aggregates),
+        *_section("Datasets", report.datasets),
         "<h2>Figures</h2>",
         *map(_figure, report.figures),
         "<h2>Runs</h2>",
         *_diverged(results),
         _runs(results.runs),
-        "</main>",
     ]
-    head = (
-        '<meta charset="utf-8"><meta name="viewport" content="width=device-width, initial-scale=1">'
-        f"<title>{_text(title)}</title>\n<style>\n{CSS}</style>"
+    template = Template(Path(__file__).with_name("page.html").read_text(encoding="utf-8"))
+    return template.substitute(
+        title=_text(f"Results: {_subject(results)}"),
+        header="\n".join([_facts(results, report.intervals, created), *_warnings(results)]),
+        main="\n".join(main),
     )
-    inside = "\n".join(body)
-    return f'<!DOCTYPE html>\n<html lang="en">\n<head>{head}</head>\n<body>\n{inside}\n</body>\n</html>\n'
 
 
 def _subject(results: Results) -> str:
@@ -170,17 +196,17 @@ def _diverged_score(results: Results) -> str:
     return normalized if found == {True} else returns
 
 
-def _scores(tables: Sequence[ScoreTable]) -> list[str]:
-    parts = ["<h2>Scores</h2>", f'<p class="note">{_text(" ".join(legend(tables)))}</p>']
-    for table in tables:
-        parts += [f"<h3>{_text(table.title)}</h3>", scores_html(table)]
-    return parts
+def _section(title: str, table: Table) -> list[str]:
+    """A heading, the notes and the table, if it has rows."""
+    if not table.rows:
+        return []
+    return [f"<h2>{title}</h2>", *([_note(*table.notes)] if table.notes else []), as_html(table)]
 
 
 def _figure(figure: ReportFigure) -> str:
     title = f"<h3>{_text(figure.title)}</h3>"
     if not figure.pictures:
-        return f'{title}<p class="note">Left out: {_text(figure.missing)}.</p>'
+        return title + _note(f"Left out: {figure.missing}.")
     pictures = "\n".join(figure.pictures.values())
     caption = f"<figcaption>{_text(figure.caption)}</figcaption>"
     return f'{title}<figure><div class="pictures">{pictures}</div>{caption}</figure>'
@@ -188,7 +214,7 @@ def _figure(figure: ReportFigure) -> str:
 
 def _diverged(results: Results) -> list[str]:
     lines = [
-        f"<li><code>{_text(run.run_id)}</code> {_text(f'{run.method}, {run.sampler.name}, {run.dataset.name}')}, "
+        f"<li><code>{_text(run.run_id)}</code> {_text(f'{run.method}, {run.weighting.name}, {run.dataset.name}')}, "
         f"seed {run.seed}</li>"
         for run in results.runs
         if run.diverged
@@ -203,13 +229,17 @@ def _runs(runs: Sequence[ReportRun]) -> str:
     lines = []
     for run in runs:
         status = f"{run.status}; not shown: {run.left_out}" if run.left_out else run.status
-        words = (run.dataset.name, run.method, run.sampler.name)
+        words = (run.dataset.name, run.method, run.weighting.name)
         numbers = (str(run.seed), f"{run.updates:,}", score_text(run.score, normalized=run.normalized))
         cells = [f"<td><code>{_text(run.run_id)}</code></td>", *(f"<td>{_text(word)}</td>" for word in words)]
         cells += [*(f'<td class="number">{_text(number)}</td>' for number in numbers), f"<td>{_text(status)}</td>"]
         lines.append(f"<tr>{''.join(cells)}</tr>")
     table = html_table("Every run", names, f"<tbody>{chr(10).join(lines)}</tbody>")
     return f'<details class="runs"><summary>All {len(runs):,} runs</summary>{table}</details>'
+
+
+def _note(*sentences: str) -> str:
+    return f'<p class="note">{_text(" ".join(sentences))}</p>'
 
 
 def _text(value: str) -> str:

@@ -1,6 +1,6 @@
 """The paper's claims, checked against a store of results.
 
-A check compares the runs of a sampler with others on the same datasets and comes to one verdict:
+A check compares the runs of a weighting (the paper says sampler) with others on the same datasets and comes to one verdict:
 
 - ``better``: the 95% interval of the probability of improvement lies above one half
 - ``no loss``: else, the interval of the IQM difference lies above -0.02
@@ -12,8 +12,9 @@ from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
+from upweight.base.text import table
 from upweight.report.names import UNIFORM, DatasetName
-from upweight.report.results import Results
+from upweight.report.results import Results, SeedScores
 from upweight.report.statistics.bootstrap import FEW_RUNS, Estimate
 from upweight.report.statistics.intervals import Intervals, is_better
 
@@ -81,7 +82,8 @@ class Claim:
         support = f"supported by {self.supported} of {len(self.checks)} checks" + (
             f" ({missing} without data)" if missing else ""
         )
-        return "\n  ".join([head, support, *_aligned([_COLUMNS, *(check.cells() for check in self.checks)])])
+        rows = table([check.cells() for check in self.checks], header=list(_COLUMNS), align=str.ljust)
+        return "\n  ".join([head, support, *rows.split("\n")])
 
 
 @dataclass(frozen=True)
@@ -134,7 +136,7 @@ def replicate(results: Results, intervals: Intervals) -> Replication:
     return Replication(results.sources, dict(results.updates), claims)
 
 
-def judge(method: str, what: str, x: dict[str, list[float]], y: dict[str, list[float]], intervals: Intervals) -> Check:
+def judge(method: str, what: str, x: SeedScores, y: SeedScores, intervals: Intervals) -> Check:
     """Compare x with y, task by task; tasks that only one of them has are left out."""
     common = [task for task in x if task in y]
     if not common:
@@ -154,9 +156,9 @@ def _mixed(results: Results, intervals: Intervals) -> Iterator[Check]:
         for sigma in SIGMAS:
             datasets = _normalized(results, results.datasets_of(method, family="mixed", sigma=sigma))
             uniform = results.scores(method, UNIFORM, datasets)
-            for sampler in WEIGHTED:
-                scores = results.scores(method, sampler, datasets)
-                yield judge(method, f"{sampler}, {sigma}%", scores, uniform, intervals)
+            for weighting in WEIGHTED:
+                scores = results.scores(method, weighting, datasets)
+                yield judge(method, f"{weighting}, {sigma}%", scores, uniform, intervals)
 
 
 def _full_expert(results: Results, intervals: Intervals) -> Iterator[Check]:
@@ -166,8 +168,10 @@ def _full_expert(results: Results, intervals: Intervals) -> Iterator[Check]:
         for sigma in SIGMAS:
             mixes = _normalized(results, results.datasets_of(method, family="mixed", good="expert", sigma=sigma))
             expert = _of_same_task(results, method, mixes, whole)
-            for sampler in WEIGHTED:
-                yield judge(method, f"{sampler}, {sigma}%", results.scores(method, sampler, mixes), expert, intervals)
+            for weighting in WEIGHTED:
+                yield judge(
+                    method, f"{weighting}, {sigma}%", results.scores(method, weighting, mixes), expert, intervals
+                )
 
 
 def _family(results: Results, intervals: Intervals, family: str) -> Iterator[Check]:
@@ -175,8 +179,8 @@ def _family(results: Results, intervals: Intervals, family: str) -> Iterator[Che
     for method in _methods(results, family):
         datasets = _normalized(results, results.datasets_of(method, family=family))
         uniform = results.scores(method, UNIFORM, datasets)
-        for sampler in WEIGHTED:
-            yield judge(method, sampler, results.scores(method, sampler, datasets), uniform, intervals)
+        for weighting in WEIGHTED:
+            yield judge(method, weighting, results.scores(method, weighting, datasets), uniform, intervals)
 
 
 def _temperature(results: Results, intervals: Intervals) -> Iterator[Check]:
@@ -184,10 +188,10 @@ def _temperature(results: Results, intervals: Intervals) -> Iterator[Check]:
         datasets = _normalized(results, results.datasets_of(method, family="mixed"))
         for usual in WEIGHTED:
             default = results.scores(method, usual, datasets)
-            others = [each for each in results.samplers(method) if each.kind == usual.lower() and each.name != usual]
-            for sampler in others:
-                scores = results.scores(method, sampler.name, datasets)
-                yield judge(method, f"{sampler.name} against {usual}", scores, default, intervals)
+            others = [each for each in results.weightings(method) if each.kind == usual.lower() and each.name != usual]
+            for weighting in others:
+                scores = results.scores(method, weighting.name, datasets)
+                yield judge(method, f"{weighting.name} against {usual}", scores, default, intervals)
 
 
 def _methods(results: Results, family: str) -> list[str]:
@@ -200,12 +204,12 @@ def _normalized(results: Results, datasets: Sequence[DatasetName]) -> list[Datas
 
 def _of_same_task(
     results: Results, method: str, mixes: Sequence[DatasetName], whole: Sequence[DatasetName]
-) -> dict[str, list[float]]:
+) -> SeedScores:
     """Scores of Uniform on the full set of each mix, under the mix's name.
 
     Where a task has several full sets, a mix meets the one of its own steps and seed, or else all of them.
     """
-    found: dict[str, list[float]] = {}
+    found: SeedScores = {}
     for mix in mixes:
         full = [dataset for dataset in whole if dataset.task == mix.task]
         own = [dataset for dataset in full if dataset.variant == mix.variant]
@@ -213,14 +217,6 @@ def _of_same_task(
         if scores:
             found[mix.name] = [score for values in scores.values() for score in values]
     return found
-
-
-def _aligned(lines: Sequence[Sequence[str]]) -> list[str]:
-    """Rows of equal columns, with a rule below the first."""
-    widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
-    rows = ["  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip() for row in lines]
-    rows.insert(1, "-" * (sum(widths) + 2 * (len(widths) - 1)))
-    return rows
 
 
 def _shown(estimate: Estimate, digits: str = ".2f") -> str:

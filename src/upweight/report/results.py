@@ -1,11 +1,31 @@
-"""The runs of some stores as tidy rows, and the questions that tables, figures and claims ask of them."""
+"""From stores to tidy results: one row per run under the names of a report, and the questions that can be asked of them."""
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+import math
+from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
 
-from upweight.report.names import DatasetName, Sampler, sort_datasets, sort_methods, sort_samplers
+from upweight.base.errors import DatasetError
+from upweight.data.reference_scores import find_reference_scores, normalize_returns
+from upweight.report.names import (
+    FAMILIES,
+    DataKey,
+    DatasetName,
+    WeightingName,
+    data_key,
+    known_settings,
+    name_algorithm,
+    name_datasets,
+    name_weighting,
+    sort_datasets,
+    sort_methods,
+    sort_weightings,
+)
+from upweight.studies.store import Record, StoreReader
+
+RANDOM_POLICY = 0.0  # as a normalised score
+SeedScores = dict[str, list[float]]  # dataset -> score of each seed
 
 
 @dataclass(frozen=True)
@@ -16,11 +36,11 @@ class ReportRun:
     dataset: DatasetName
     method: str  # algorithm, settings and precision
     algorithm: str  # without the precision
-    sampler: Sampler
+    weighting: WeightingName
     seed: int
     updates: int
     episodes: int
-    score: float  # that counts, see run_scores.py
+    score: float  # that counts, see _count
     normalized: bool  # else the score is a mean return
     status: str
     left_out: str = ""  # why it is not in tables and figures
@@ -45,8 +65,23 @@ class DatasetFacts:
 
 
 @dataclass(frozen=True)
+class Group:
+    """Weightings of one method that can be compared: they all have runs on all of the datasets."""
+
+    method: str
+    family: str
+    weightings: tuple[WeightingName, ...]
+    datasets: tuple[DatasetName, ...]
+
+    @property
+    def title(self) -> str:
+        """What the datasets are, and how many."""
+        return f"{FAMILIES[self.family]} ({len(self.datasets)})"
+
+
+@dataclass(frozen=True)
 class Results:
-    """All runs of some stores; ``scores`` looks at those that a report shows."""
+    """All runs of some stores; every question is about those that a report shows."""
 
     sources: tuple[str, ...]
     runs: tuple[ReportRun, ...]
@@ -59,11 +94,18 @@ class Results:
         return [run for run in self.runs if not run.left_out]
 
     @cached_property
-    def _cells(self) -> dict[tuple[str, str], dict[str, list[float]]]:
-        """(method, sampler) -> dataset -> score of each seed, in the order of seeds."""
-        cells: dict[tuple[str, str], dict[str, list[float]]] = {}
+    def _of_method(self) -> dict[str, list[ReportRun]]:
+        found: dict[str, list[ReportRun]] = {}
+        for run in self.shown:
+            found.setdefault(run.method, []).append(run)
+        return found
+
+    @cached_property
+    def _cells(self) -> dict[tuple[str, str], SeedScores]:
+        """(method, weighting) -> dataset -> score of each seed, in the order of seeds."""
+        cells: dict[tuple[str, str], SeedScores] = {}
         for run in sorted(self.shown, key=lambda run: run.seed):
-            cells.setdefault((run.method, run.sampler.name), {}).setdefault(run.dataset.name, []).append(run.score)
+            cells.setdefault((run.method, run.weighting.name), {}).setdefault(run.dataset.name, []).append(run.score)
         return cells
 
     @cached_property
@@ -73,31 +115,49 @@ class Results:
 
     @cached_property
     def methods(self) -> list[str]:
-        return sort_methods(run.method for run in self.shown)
+        return sort_methods(self._of_method)
 
-    def samplers(self, method: str) -> list[Sampler]:
-        return sort_samplers(run.sampler for run in self.shown if run.method == method)
+    def algorithm(self, method: str) -> str:
+        """A method's algorithm with its settings, without the precision."""
+        return self._of_method[method][0].algorithm
 
-    def usual_samplers(self, method: str, datasets: Sequence[DatasetName]) -> list[Sampler]:
-        """Samplers that have runs on the datasets, without their other temperatures and fractions."""
-        found = [sampler for sampler in self.samplers(method) if not sampler.is_variant]
-        return [sampler for sampler in found if self.scores(method, sampler.name, datasets)]
+    def weightings(self, method: str) -> list[WeightingName]:
+        return sort_weightings(run.weighting for run in self._of_method.get(method, []))
+
+    def usual_weightings(self, method: str, datasets: Sequence[DatasetName]) -> list[WeightingName]:
+        """Weightings that have runs on the datasets, without their other temperatures and fractions."""
+        found = [weighting for weighting in self.weightings(method) if not weighting.is_variant]
+        return [weighting for weighting in found if self.scores(method, weighting.name, datasets)]
 
     def datasets_of(self, method: str, **properties: Any) -> list[DatasetName]:
         """Datasets with runs of a method; ``family``, ``good``, ``sigma``, ``task`` keep some."""
-        found = (run.dataset for run in self.shown if run.method == method)
+        found = {run.dataset for run in self._of_method.get(method, [])}
         wanted = properties.items()
         return sort_datasets(each for each in found if all(getattr(each, key) == value for key, value in wanted))
 
-    def scores(self, method: str, sampler: str, datasets: Sequence[DatasetName]) -> dict[str, list[float]]:
+    def scores(self, method: str, weighting: str, datasets: Iterable[DatasetName]) -> SeedScores:
         """Scores by seed of each of the datasets that has runs."""
-        cells = self._cells.get((method, sampler), {})
+        cells = self._cells.get((method, weighting), {})
         return {dataset.name: cells[dataset.name] for dataset in datasets if dataset.name in cells}
 
-    def comparable(self, method: str, samplers: Sequence[str], datasets: Sequence[DatasetName]) -> list[DatasetName]:
-        """Datasets with normalised scores where all of the samplers have runs: others would tilt a comparison."""
-        have = [self._cells.get((method, sampler), {}) for sampler in samplers]
-        return [each for each in datasets if each.name not in self._raw and all(each.name in names for names in have)]
+    def comparable(self, method: str, weightings: Iterable[str], datasets: Iterable[DatasetName]) -> list[DatasetName]:
+        """Datasets with normalised scores where all of the weightings have runs: others would tilt a comparison."""
+        have = [self._cells.get((method, weighting), {}) for weighting in weightings]
+        return [each for each in datasets if self.is_normalized(each) and all(each.name in names for names in have)]
+
+    def groups(self, method: str) -> list[Group]:
+        """For each family of datasets the usual weightings, on the datasets that all of them have runs on.
+
+        A family with one weighting compares nothing, and is left out if others compare something.
+        """
+        found = []
+        for family in FAMILIES:
+            datasets = self.datasets_of(method, family=family)
+            weightings = self.usual_weightings(method, datasets)
+            common = self.comparable(method, [weighting.name for weighting in weightings], datasets)
+            if common:
+                found.append(Group(method, family, tuple(weightings), tuple(common)))
+        return [group for group in found if len(group.weightings) > 1] or found
 
     def is_normalized(self, dataset: DatasetName) -> bool:
         return dataset.name not in self._raw
@@ -105,3 +165,169 @@ class Results:
     def fewest_seeds(self) -> int:
         """Seeds of the cell of the tables that has fewest."""
         return min(len(scores) for cells in self._cells.values() for scores in cells.values())
+
+
+def collect(stores: StoreReader | Sequence[StoreReader], *, updates: int | None = None) -> Results:
+    """Everything in the stores; of each method the runs with most updates are shown, or those with ``updates``."""
+    chosen = [stores] if isinstance(stores, StoreReader) else list(stores)
+    records = list({record["run_id"]: record for store in chosen for record in store.runs()}.values())
+    where = ", ".join(str(store.path) for store in chosen)
+    if not records:
+        raise DatasetError(f"{where}: expected finished runs, found none; make some with upweight sweep")
+    names = name_datasets(records)
+    runs = sorted(_runs(records, names), key=lambda run: run.run_id)
+    longest: dict[str, int] = {}
+    for run in runs:
+        longest[run.method] = max(run.updates, longest.get(run.method, 0))
+    available = sorted({run.updates for run in runs})
+    if updates is not None and updates not in available:
+        found = ", ".join(f"{each:,}" for each in available)
+        raise DatasetError(f"{where}: expected runs of {updates:,} updates, found runs of {found}")
+    wanted = longest if updates is None else dict.fromkeys(longest, updates)
+    described = [record for store in chosen for record in store.datasets()]
+    facts = {name: _facts(record, name) for record, name in _find_datasets(described, names)}
+    marked = tuple(_leave_out(runs, wanted))
+    return Results(
+        sources=tuple(str(store.path) for store in chosen),
+        runs=marked,
+        datasets=tuple(facts[dataset] for dataset in sort_datasets(facts)),
+        updates={method: wanted[method] for method in sort_methods(run.method for run in marked if not run.left_out)},
+        versions=_versions(records),
+    )
+
+
+def _runs(records: Sequence[Record], names: Mapping[DataKey, DatasetName]) -> Iterator[ReportRun]:
+    datasets = [names[data_key(record["spec"]["data"])] for record in records]
+    known = known_settings(records)
+    for record, dataset, score in zip(records, datasets, count_scores(records, datasets), strict=True):
+        spec = record["spec"]
+        algorithm = name_algorithm(spec["algorithm"], spec["config"], known[spec["algorithm"]])
+        yield ReportRun(
+            run_id=record["run_id"],
+            dataset=dataset,
+            method=algorithm if spec["precision"] == "float32" else f"{algorithm}, {spec['precision']}",
+            algorithm=algorithm,
+            weighting=name_weighting(spec["weighting"], spec["algorithm"]),
+            seed=spec["seed"],
+            updates=spec["updates"],
+            episodes=spec["episodes"],
+            score=score.value,
+            normalized=score.normalized,
+            status="diverged" if score.diverged else record["status"],
+            left_out=score.left_out,
+        )
+
+
+def _leave_out(runs: Sequence[ReportRun], updates: Mapping[str, int]) -> Iterator[ReportRun]:
+    """Mark runs of other updates, and those that repeat a seed with fewer evaluation episodes."""
+    best: dict[Any, ReportRun] = {}
+    for run in runs:
+        key = (run.method, run.dataset, run.weighting, run.seed, run.updates)
+        if key not in best or run.episodes > best[key].episodes:
+            best[key] = run
+    kept = {run.run_id for run in best.values()}
+    for run in runs:
+        reason = run.left_out
+        if run.updates != updates[run.method]:
+            reason = f"{run.updates:,} updates"
+        elif run.run_id not in kept:
+            reason = f"only {run.episodes} episodes"
+        yield replace(run, left_out=reason)
+
+
+def _find_datasets(
+    records: Sequence[Record], names: Mapping[DataKey, DatasetName]
+) -> Iterator[tuple[Record, DatasetName]]:
+    """Stores' descriptions with the dataset that each is of: without those that no run used, or that cannot be told apart."""
+    by_recipe: dict[tuple[Any, ...], list[DatasetName]] = {}
+    for key, name in names.items():
+        by_recipe.setdefault(key[:3], []).append(name)
+    for record in records:
+        key = data_key(record)
+        found = [names.get(key)] if "content" in record else by_recipe.get(key[:3], [])
+        if len(found) == 1 and found[0] is not None:
+            yield record, found[0]
+
+
+def _facts(record: Record, dataset: DatasetName) -> DatasetFacts:
+    return DatasetFacts(
+        dataset=dataset,
+        episodes=record["episodes"],
+        steps=record["total_steps"],
+        mean=record["mean"],
+        rpsv=record["rpsv"],
+        normalized=record["normalized"],
+        counts=tuple(record["histogram"]["counts"]),
+        edges=tuple(record["histogram"]["edges"]),
+    )
+
+
+def _versions(records: Sequence[Record]) -> dict[str, tuple[str, ...]]:
+    """Every version of every package that runs were made with, and the devices."""
+    found: dict[str, set[str]] = {}
+    for record in records:
+        for package, version in {**record.get("versions", {}), "device": record.get("device")}.items():
+            if version is not None:
+                found.setdefault(str(package), set()).add(str(version))
+    return {package: tuple(sorted(versions)) for package, versions in found.items()}
+
+
+@dataclass(frozen=True)
+class RunScore:
+    """What a run counts as; ``left_out`` says why it has no score that could stand beside the others."""
+
+    value: float
+    normalized: bool
+    diverged: bool
+    left_out: str = ""
+
+
+def count_scores(records: Sequence[Record], datasets: Sequence[Hashable]) -> list[RunScore]:
+    """A score for each record: normalised, or the mean return where an environment has no reference scores.
+
+    ``datasets`` says which records share a dataset. A run that diverged counts as a random policy (0) or as the worst run on
+    its dataset that did not diverge, whichever is lower: divergence must never win. Returns have no 0 that means anything, so
+    there it is the worst run alone.
+    """
+    pairs = list(zip(records, datasets, strict=True))
+    normalized = {dataset for record, dataset in pairs if record["score"] is not None or _reference(record) is not None}
+    values = [_value(record, normalized=dataset in normalized) for record, dataset in pairs]
+    worst: dict[Hashable, float] = {}
+    for value, dataset in zip(values, datasets, strict=True):
+        if value is not None:
+            worst[dataset] = min(value, worst.get(dataset, math.inf))
+    return [
+        _count(record, value, worst.get(dataset, RANDOM_POLICY), normalized=dataset in normalized)
+        for (record, dataset), value in zip(pairs, values, strict=True)
+    ]
+
+
+def _value(record: Record, *, normalized: bool) -> float | None:
+    """The finite score of a run that did not diverge; None for others."""
+    if record["status"] == "diverged":
+        return None
+    returned, score = _finite(record.get("mean_return")), _finite(record["score"])
+    if not normalized:
+        return returned
+    reference = _reference(record)
+    if score is None and returned is not None and reference is not None:
+        return float(normalize_returns(returned, reference))
+    return score
+
+
+def _count(record: Record, value: float | None, worst: float, *, normalized: bool) -> RunScore:
+    if value is not None:
+        return RunScore(value, normalized, diverged=False)
+    if record["status"] != "diverged" and _finite(record.get("mean_return")) is not None:
+        reason = "no normalised score, unlike others on its dataset"
+        return RunScore(RANDOM_POLICY, normalized, diverged=False, left_out=reason)
+    return RunScore(min(RANDOM_POLICY, worst) if normalized else worst, normalized, diverged=True)
+
+
+def _finite(value: object) -> float | None:
+    return float(value) if isinstance(value, int | float) and math.isfinite(value) else None
+
+
+def _reference(record: Record) -> Any:
+    """Reference scores of the environment that a run was evaluated in."""
+    return find_reference_scores(str(record["spec"]["data"]["env_id"]))

@@ -1,22 +1,50 @@
-"""Tables as the paper lays them out: datasets by task, samplers side by side, the paper's numbers beside ours."""
+"""The tables of a report, as the paper lays them out: datasets by task, weightings side by side, its numbers beside ours."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 
 from upweight.paper.tables import paper_rpsv, paper_scores
-from upweight.report.names import UNIFORM, DatasetName, Sampler
-from upweight.report.results import DatasetFacts, Results
+from upweight.report.names import UNIFORM, DatasetName, WeightingName
+from upweight.report.results import DatasetFacts, Results, SeedScores
+from upweight.report.statistics.aggregate import iqm, mean, median, optimality_gap
 from upweight.report.statistics.bootstrap import FEW_RUNS, Estimate
 from upweight.report.statistics.intervals import Intervals, deserves_a_mark
+from upweight.report.table import Cell, Row, Table
 
 DECIMALS = 2  # of a normalised score, as in the paper
+WINS = "better than Uniform"  # heads the last row
+AGGREGATES: dict[str, Callable[..., Any]] = {
+    "mean": mean,
+    "median": median,
+    "IQM": iqm,
+    "optimality gap": optimality_gap,
+}
+_KIND_TITLES = {"rw": "RW (its temperature)", "aw": "AW (its temperature)", "top": "Top-x% (its x)"}
+_BETTER = (
+    "Bold: better than Uniform, that is, the 95% interval of the probability of improvement on this dataset lies above one "
+    "half (the paper's bold is any higher mean). *: the row's maximum, ties as shown included."
+)
+_CAUTION = (
+    f"Neither is given to results of fewer than {FEW_RUNS} seeds, and each bold is a test of its own, not corrected for "
+    "their number. The last row counts the datasets where a sampler is better than Uniform, of those that can be judged."
+)
+_PAPER = (
+    "The paper's numbers, where it has a dataset of that name, come from a million updates, five seeds and D4RL's data; "
+    "datasets made by name are collected anew, with the policies that come with upweight."
+)
+_AGGREGATE_NOTE = (
+    "With 95% intervals of the stratified bootstrap over seeds, over the datasets that all samplers of a block have runs on "
+    "(their number in brackets). Mean and median are over datasets, of means over seeds; the IQM is the mean of the middle "
+    "half of all runs; the optimality gap is how far runs stay below 1, so lower is better."
+)
 
 
 @dataclass(frozen=True)
-class Cell:
-    """The runs of one sampler on one dataset."""
+class Score:
+    """The runs of one weighting on one dataset."""
 
     mean: float
     std: float | None  # over seeds, with N - 1; None for one seed
@@ -35,9 +63,25 @@ class Cell:
     def text(self) -> str:
         return score_text(self.mean, normalized=self.normalized)
 
-    @property
-    def spread(self) -> str:
-        return "" if self.std is None else score_text(self.std, normalized=self.normalized)
+    def shown(self) -> Cell:
+        spread = "" if self.std is None else score_text(self.std, normalized=self.normalized)
+        paper = "" if self.paper is None else score_text(self.paper, normalized=True)
+        return Cell(self.text, spread, paper, bold=self.is_better, star=self.is_maximum)
+
+    def record(self) -> dict[str, object]:
+        """For programs: full precision."""
+        better = self.improvement
+        chance = ("", "", "") if better is None else (better.point, better.low, better.high)
+        return {
+            "mean": self.mean,
+            "std": self.std,
+            "seeds": self.seeds,
+            "normalized": self.normalized,
+            "paper": self.paper,
+            **dict(zip(("improvement", "improvement_low", "improvement_high"), chance, strict=True)),
+            "better_than_uniform": self.is_better,
+            "maximum": self.is_maximum,
+        }
 
 
 @dataclass(frozen=True)
@@ -47,59 +91,132 @@ class ScoreTable:
     name: str  # of files: "scores-bc"
     method: str
     title: str
-    samplers: tuple[str, ...]
-    rows: tuple[tuple[DatasetName, tuple[Cell | None, ...]], ...]
-
-    def has_paper_values(self, place: int) -> bool:
-        """Whether the paper has a number for any row of a sampler."""
-        return any(cell.paper is not None for cell in self.column(place))
+    weightings: tuple[str, ...]
+    rows: tuple[tuple[DatasetName, tuple[Score | None, ...]], ...]
 
     @property
-    def fewest_seeds(self) -> int:
-        return min(cell.seeds for place in range(len(self.samplers)) for cell in self.column(place))
+    def scores(self) -> list[Score]:
+        """All there are."""
+        return [score for _, scores in self.rows for score in scores if score is not None]
 
     @property
     def wins(self) -> tuple[str, ...]:
-        """For each sampler, on how many of the datasets that can be judged it is better than Uniform: "7 of 8"."""
+        """For each weighting, on how many of the datasets that can be judged it is better than Uniform: "7 of 8"."""
         found = []
-        for place in range(len(self.samplers)):
-            judged = [cell for cell in self.column(place) if cell.improvement and cell.improvement.runs >= FEW_RUNS]
-            found.append(f"{sum(cell.is_better for cell in judged)} of {len(judged)}" if judged else "-")
+        for place in range(len(self.weightings)):
+            judged = [each for each in self.column(place) if each.improvement and each.improvement.runs >= FEW_RUNS]
+            found.append(f"{sum(each.is_better for each in judged)} of {len(judged)}" if judged else "-")
         return tuple(found)
 
-    def column(self, place: int) -> list[Cell]:
-        """Cells of a sampler that has runs."""
-        return [cell for _, cells in self.rows if (cell := cells[place]) is not None]
+    def column(self, place: int) -> list[Score]:
+        """Scores of a weighting on the datasets where it has runs."""
+        return [score for _, scores in self.rows if (score := scores[place]) is not None]
+
+    def shown(self) -> Table:
+        """For people a row for each dataset and a column for each weighting; for programs a line for each of both."""
+        rows, records = [], []
+        for dataset, scores in self.rows:
+            rows.append(Row((dataset.name, *(score.shown() if score else "" for score in scores)), dataset.task))
+            about = {"method": self.method, "task": dataset.task, "dataset": dataset.name}
+            for weighting, score in zip(self.weightings, scores, strict=True):
+                if score is not None:
+                    records.append({**about, "sampler": weighting, **score.record()})
+        return Table(
+            name=self.name,
+            caption=f"Scores of {self.title}: a row for each dataset, a column for each sampler",
+            columns=("dataset", *self.weightings),
+            rows=tuple(rows),
+            records=tuple(records),
+            notes=legend([self]),
+            footer=(WINS, *self.wins),
+        )
 
 
-@dataclass(frozen=True)
-class DatasetRow:
-    """A dataset, with the paper's RPSV of its namesake."""
-
-    facts: DatasetFacts
-    paper_rpsv: float | None
+def legend(tables: Sequence[ScoreTable]) -> tuple[str, ...]:
+    """What the marks and numbers of score tables mean, in sentences."""
+    scores = [score for table in tables for score in table.scores]
+    found = ["Mean over seeds ± standard deviation.", _BETTER, _CAUTION]
+    if any(score.seeds < FEW_RUNS for score in scores):
+        found.append(f"Here some results have fewer than {FEW_RUNS} seeds, and so no marks.")
+    if any(score.paper is not None for score in scores):
+        found.append(_PAPER)
+    return tuple(found)
 
 
 def score_tables(results: Results, intervals: Intervals) -> list[ScoreTable]:
-    """For each method one table of samplers, and one for each kind of sampler that has other settings, default included."""
+    """For each method one table of weightings, and one for each kind of them that has other settings, default included."""
     tables = []
     for method in results.methods:
-        samplers = results.samplers(method)
-        usual = [sampler for sampler in samplers if not sampler.is_variant]
-        stem = _file_stem(method)
+        weightings = results.weightings(method)
+        usual = [weighting for weighting in weightings if not weighting.is_variant]
+        name = f"scores-{_file_stem(method)}"
         if usual:
-            tables.append(_score_table(results, intervals, method, usual, f"scores-{stem}", method))
-        for kind in sorted({sampler.kind for sampler in samplers if sampler.is_variant}, reverse=True):
-            shown = sorted((each for each in samplers if each.kind == kind), key=lambda each: each.setting or 0)
+            tables.append(_score_table(results, intervals, method, usual, name, method))
+        for kind in sorted({weighting.kind for weighting in weightings if weighting.is_variant}, reverse=True):
+            shown = sorted((each for each in weightings if each.kind == kind), key=lambda each: each.setting or 0)
             title = f"{method}: settings of {_KIND_TITLES.get(kind, kind)}"
-            tables.append(_score_table(results, intervals, method, shown, f"scores-{stem}-settings-{kind}", title))
+            tables.append(_score_table(results, intervals, method, shown, f"{name}-settings-{kind}", title))
     return tables
 
 
-def dataset_table(results: Results) -> list[DatasetRow]:
-    """What the datasets are like."""
+def aggregate_table(results: Results, intervals: Intervals) -> Table:
+    """Each weighting in one number, over the datasets that all weightings of its group have runs on."""
+    rows, records = [], []
+    for group in (group for method in results.methods for group in results.groups(method)):
+        for weighting in group.weightings:
+            scores = results.scores(group.method, weighting.name, group.datasets)
+            estimates = {name: intervals.of(statistic, scores) for name, statistic in AGGREGATES.items()}
+            numbers = [f"{each.point:.2f} [{each.low:.2f}, {each.high:.2f}]" for each in estimates.values()]
+            rows.append(Row((group.method, group.title, weighting.name, *numbers), f"{group.method}: {group.title}"))
+            record: dict[str, object] = {
+                "method": group.method,
+                "family": group.family,
+                "datasets": len(group.datasets),
+                "sampler": weighting.name,
+                "fewest_seeds": estimates["mean"].runs,
+            }
+            for name, each in estimates.items():
+                field = name.replace(" ", "_").lower()
+                record |= {field: each.point, f"{field}_low": each.low, f"{field}_high": each.high}
+            records.append(record)
+    return Table(
+        name="aggregates",
+        caption="Aggregate scores of each sampler, by algorithm and family of datasets",
+        columns=("algorithm", "datasets", "sampler", *AGGREGATES),
+        rows=tuple(rows),
+        records=tuple(records),
+        notes=(_AGGREGATE_NOTE,),
+        words=3,
+        said_by_group=2,
+    )
+
+
+def dataset_table(results: Results) -> Table:
+    """What the datasets are like, with the paper's RPSV of their namesakes."""
     theirs = paper_rpsv()
-    return [DatasetRow(facts, theirs.get(facts.dataset.base)) for facts in results.datasets]
+    rows, records = [], []
+    for facts in results.datasets:
+        paper = theirs.get(facts.dataset.base)
+        rows.append(Row(_dataset_cells(facts, paper)))
+        records.append(
+            {
+                "task": facts.dataset.task,
+                "dataset": facts.dataset.name,
+                "episodes": facts.episodes,
+                "steps": facts.steps,
+                "mean": facts.mean,
+                "rpsv": facts.rpsv,
+                "paper_rpsv": paper,
+                "normalized": facts.normalized,
+            }
+        )
+    return Table(
+        name="datasets",
+        caption="Datasets: their size, mean return and return positive-sided variance",
+        columns=("dataset", "episodes", "steps", "mean", "RPSV", "RPSV in the paper"),
+        rows=tuple(rows),
+        records=tuple(records),
+    )
 
 
 def score_text(value: float, *, normalized: bool) -> str:
@@ -108,60 +225,65 @@ def score_text(value: float, *, normalized: bool) -> str:
     return text.removeprefix("-") if float(text) == 0 else text
 
 
-_KIND_TITLES = {"rw": "RW (its temperature)", "aw": "AW (its temperature)", "top": "Top-x% (its x)"}
-
-
 def _score_table(
-    results: Results, intervals: Intervals, method: str, samplers: Sequence[Sampler], name: str, title: str
+    results: Results, intervals: Intervals, method: str, weightings: Sequence[WeightingName], name: str, title: str
 ) -> ScoreTable:
-    algorithm = next(run.algorithm for run in results.shown if run.method == method)
-    paper, names = paper_scores(), [sampler.name for sampler in samplers]
-    wanted = [sampler.name for sampler in samplers if sampler.is_variant] or names  # rows that the table is for
+    algorithm, paper = results.algorithm(method), paper_scores()
+    names = [weighting.name for weighting in weightings]
+    wanted = [weighting.name for weighting in weightings if weighting.is_variant] or names  # what the table is for
     rows = []
     for dataset in results.datasets_of(method):
-        found = {sampler: results.scores(method, sampler, [dataset]) for sampler in names}
-        if any(found[sampler] for sampler in wanted):
+        found = {weighting: results.scores(method, weighting, [dataset]) for weighting in names}
+        if any(found[weighting] for weighting in wanted):
             uniform = results.scores(method, UNIFORM, [dataset])
-            theirs = paper.get((algorithm, dataset.base), {})
-            cells = [
-                _cell(found[each], {} if each == UNIFORM else uniform, theirs.get(each), intervals, results, dataset)
+            theirs, normalized = paper.get((algorithm, dataset.base), {}), results.is_normalized(dataset)
+            scores = [
+                _score(found[each], {} if each == UNIFORM else uniform, theirs.get(each), intervals, normalized)
                 for each in names
             ]
-            rows.append((dataset, _with_maximum(cells)))
+            rows.append((dataset, _with_maximum(scores)))
     return ScoreTable(name, method, title, tuple(names), tuple(rows))
 
 
-def _cell(
-    scores: dict[str, list[float]],
-    uniform: dict[str, list[float]],
-    paper: float | None,
-    intervals: Intervals,
-    results: Results,
-    dataset: DatasetName,
-) -> Cell | None:
+def _score(
+    scores: SeedScores, uniform: SeedScores, paper: float | None, intervals: Intervals, normalized: bool
+) -> Score | None:
+    """Of one dataset."""
     if not scores:
         return None
-    values = scores[dataset.name]
-    return Cell(
+    (values,) = scores.values()
+    return Score(
         mean=float(np.mean(values)),
         std=float(np.std(values, ddof=1)) if len(values) > 1 else None,
         seeds=len(values),
         paper=paper,
         improvement=intervals.improvement(scores, uniform) if uniform else None,
         is_maximum=False,
-        normalized=results.is_normalized(dataset),
+        normalized=normalized,
     )
 
 
-def _with_maximum(cells: Sequence[Cell | None]) -> tuple[Cell | None, ...]:
+def _with_maximum(scores: Sequence[Score | None]) -> tuple[Score | None, ...]:
     """Mark the highest mean, and those that look the same; there is no maximum of one."""
-    known = [cell for cell in cells if cell is not None]
-    top = max(known, key=lambda cell: cell.mean).text
+    known = [score for score in scores if score is not None]
+    top = max(known, key=lambda score: score.mean).text
 
-    def marked(cell: Cell) -> Cell:
-        return replace(cell, is_maximum=len(known) > 1 and cell.text == top and cell.seeds >= FEW_RUNS)
+    def marked(score: Score) -> Score:
+        return replace(score, is_maximum=len(known) > 1 and score.text == top and score.seeds >= FEW_RUNS)
 
-    return tuple(cell and marked(cell) for cell in cells)
+    return tuple(score and marked(score) for score in scores)
+
+
+def _dataset_cells(facts: DatasetFacts, paper: float | None) -> tuple[str, ...]:
+    mean_digits, rpsv_digits = (".4f", ".6f") if facts.normalized else (".4g", ".4g")
+    return (
+        facts.dataset.name,
+        f"{facts.episodes:,}",
+        f"{facts.steps:,}",
+        f"{facts.mean:{mean_digits}}",
+        f"{facts.rpsv:{rpsv_digits}}",
+        "" if paper is None else f"{paper:.6f}",
+    )
 
 
 def _file_stem(method: str) -> str:

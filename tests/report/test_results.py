@@ -8,8 +8,9 @@ import pytest
 
 from support.results import add_dataset, add_runs, data_spec, describe_dataset, run_record
 from upweight.base.errors import DatasetError
-from upweight.report.collect import collect
-from upweight.report.names import name_algorithm, name_dataset, name_sampler, sort_datasets, sort_samplers
+from upweight.report.results import Results, collect
+from upweight.report.statistics.intervals import Intervals
+from upweight.report.tables import score_tables
 from upweight.studies.run_spec import DataSpec
 from upweight.studies.store import Record, Store, StoreReader
 
@@ -17,53 +18,6 @@ from upweight.studies.store import Record, Store, StoreReader
 @pytest.fixture
 def store(tmp_path: Path) -> Store:
     return Store(tmp_path / "results", create=True)
-
-
-@pytest.mark.parametrize(
-    ("weighting", "algorithm", "name"),
-    [
-        ({"name": "uniform"}, "bc", "Uniform"),
-        ({"name": "top", "fraction": 0.1}, "iql", "Top-10%"),
-        ({"name": "top", "fraction": 0.01}, "iql", "Top-1%"),
-        ({"name": "top", "fraction": 0.005}, "iql", "Top-0.5%"),
-        ({"name": "half", "threshold": None, "high": None}, "bc", "Half"),
-        ({"name": "half", "threshold": 3.0, "high": None}, "bc", "Half threshold=3"),
-        ({"name": "rw", "temperature": 0.1}, "td3_bc", "RW"),
-        ({"name": "aw", "temperature": 0.1}, "bc", "AW"),
-        ({"name": "rw", "temperature": 0.5}, "bc", "RW 0.5"),
-        ({"name": "rw", "temperature": 0.2}, "cql", "RW"),
-        ({"name": "aw", "temperature": 0.2}, "discrete_cql", "AW"),
-        ({"name": "rw", "temperature": 0.1}, "cql", "RW 0.1"),
-        ({"name": "shifted", "power": 2}, "bc", "shifted power=2"),
-    ],
-)
-def test_samplers_have_the_names_of_the_paper(weighting: dict[str, object], algorithm: str, name: str) -> None:
-    assert name_sampler(weighting, algorithm).name == name
-
-
-def test_samplers_and_datasets_are_shown_in_a_fixed_order() -> None:
-    weightings = [{"name": "aw", "temperature": t} for t in (0.1, 1.0, 0.01)]
-    weightings += [{"name": "rw", "temperature": 0.1}, {"name": "uniform"}, {"name": "top", "fraction": 0.5}]
-    names = [each.name for each in sort_samplers(name_sampler(weighting, "bc") for weighting in weightings)]
-    assert names == ["Uniform", "RW", "AW", "AW 0.01", "AW 1", "Top-50%"]
-    kinds = ["walker2d-random", "hopper-medium-random-10", "hopper-medium-random-5", "hopper-expert", "hopper-random"]
-    found = [each.name for each in sort_datasets(name_dataset(kind, "Hopper-v5") for kind in kinds)]
-    assert found == [*kinds[::-1][:2], "hopper-medium-random-5", "hopper-medium-random-10", "walker2d-random"]
-
-
-def test_what_the_name_of_a_dataset_says() -> None:
-    mix = name_dataset("hopper-expert-random-5", "Hopper-v5")
-    assert (mix.task, mix.family, mix.good, mix.sigma) == ("hopper", "mixed", "expert", 5)
-    assert name_dataset("hopper-medium-expert", "Hopper-v5").family == "regular"
-    assert name_dataset("cartpole-expert-random-5", "upweight/StochasticCartPole-v1").family == "stochastic"
-
-
-def test_algorithms_are_named_by_preset_and_by_what_differs_from_it() -> None:
-    known = {"paper": {"a": 1, "b": 2.0, "c": 3}, "official": {"a": 2, "b": 3.0, "c": 3}}
-    assert name_algorithm("iql", known["paper"], known) == "IQL"
-    assert name_algorithm("iql", known["official"], known) == "IQL official"
-    assert name_algorithm("td3_bc", {**known["paper"], "b": 0.5}, known) == "TD3+BC b=0.5"
-    assert name_algorithm("discrete_cql", {**known["official"], "c": 4}, known) == "discrete CQL official c=4"
 
 
 def test_presets_of_real_algorithms_are_known(store: Store) -> None:
@@ -221,3 +175,76 @@ def count_operations(store: StoreReader, monkeypatch: pytest.MonkeyPatch) -> int
 def test_ten_times_the_runs_take_about_ten_times_the_work(monkeypatch: pytest.MonkeyPatch) -> None:
     few, many = (count_operations(ManyRuns(count), monkeypatch) for count in (50, 500))
     assert many < 15 * few
+
+
+# What a run counts as.
+
+
+def change(store: Store, run_id: str, **values: Any) -> None:
+    record = next(record for record in store.runs() if record["run_id"] == run_id)
+    store.write_run(run_id, {**record, **values})
+
+
+def scores(results: Results, weighting: str) -> list[float]:
+    (found,) = results.scores("BC", weighting, results.datasets_of("BC")).values()
+    return found
+
+
+def test_a_diverged_run_counts_as_a_random_policy(store: Store) -> None:
+    (lost,) = add_runs(store, "hopper-medium", "RW", [0.9], status="diverged")
+    add_runs(store, "hopper-medium", "Uniform", [0.3])
+    results = collect(store)
+    assert scores(results, "RW") == [0.0]
+    assert [run.run_id for run in results.runs if run.diverged] == [lost]
+
+
+def test_a_diverged_run_is_no_better_than_any_other_run(store: Store) -> None:
+    add_runs(store, "hopper-medium", "RW", [0.9], status="diverged")
+    add_runs(store, "hopper-medium", "Uniform", [-0.02, 0.1])
+    assert scores(collect(store), "RW") == [-0.02]
+
+
+def test_divergence_does_not_win_where_returns_are_negative(store: Store) -> None:
+    """Pendulum's returns lie below 0, and have no reference scores: the worst other run is what a lost one counts as."""
+    returns = {"Uniform": [-1200.0, -1100.0, -1000.0, -1150.0, -1050.0], "RW": [-300.0, -200.0, -250.0, -400.0, -350.0]}
+    for sampler, values in returns.items():
+        for run_id, value in zip(add_runs(store, "pendulum-mine", sampler, [None] * 5), values, strict=True):
+            change(store, run_id, mean_return=value)
+    for run_id in add_runs(store, "pendulum-mine", "Half", [None] * 5, status="diverged"):
+        change(store, run_id, mean_return=None)
+    results = collect(store)
+    assert scores(results, "Half") == [-1200.0] * 5
+    (table,) = score_tables(results, Intervals(resamples=200))
+    (_, found) = table.rows[0]
+    marks = {
+        name: (score.is_better, score.is_maximum)
+        for name, score in zip(table.weightings, found, strict=True)
+        if score is not None
+    }
+    assert marks == {"Uniform": (False, False), "Half": (False, False), "RW": (True, True)}
+
+
+def test_a_missing_score_is_computed_where_the_environment_has_reference_scores(store: Store) -> None:
+    """Hopper: random -20.272305, expert 3234.3."""
+    first, _ = add_runs(store, "hopper-medium", "RW", [None, 0.4])
+    change(store, first, mean_return=(-20.272305 + 3234.3) / 2)
+    results = collect(store)
+    assert scores(results, "RW") == [pytest.approx(0.5), 0.4]
+    assert all(results.is_normalized(dataset) for dataset in results.datasets_of("BC"))
+
+
+def test_a_missing_score_is_left_out_where_others_have_one(store: Store) -> None:
+    add_runs(store, "mine-medium", "RW", [0.4, None])  # an environment without reference scores
+    results = collect(store)
+    assert scores(results, "RW") == [0.4]
+    assert [run.left_out for run in results.runs if run.seed == 1] == [
+        "no normalised score, unlike others on its dataset"
+    ]
+
+
+def test_scores_without_reference_stay_out_of_comparisons(store: Store) -> None:
+    for sampler in ("Uniform", "RW"):
+        add_runs(store, "mine-medium", sampler, [None, None])
+    results = collect(store)
+    assert scores(results, "RW") == [1500.0, 1500.0]  # mean returns
+    assert results.comparable("BC", ["Uniform", "RW"], results.datasets_of("BC")) == []

@@ -4,14 +4,12 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from itertools import groupby
 
-from upweight.report.dataset_figures import draw_gains, draw_returns
-from upweight.report.drawing import Drawing, NothingToDraw
-from upweight.report.reasons import NO_DESCRIPTION
+from upweight.report.figures.datasets import NO_DESCRIPTION, draw_gains, draw_returns
+from upweight.report.figures.drawing import Drawing, NothingToDraw, as_svg
+from upweight.report.figures.settings import draw_percentage, draw_temperature
+from upweight.report.figures.weightings import draw_improvement, draw_profiles, draw_sigma
 from upweight.report.results import Results
-from upweight.report.sampler_figures import draw_improvement, draw_profiles, draw_sigma
-from upweight.report.setting_figures import draw_percentage, draw_temperature
 from upweight.report.statistics.intervals import Intervals
-from upweight.report.svg import as_svg
 
 
 @dataclass(frozen=True)

@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 
-from upweight.report.drawing import (
+from upweight.report.figures.drawing import (
     INK,
     SMALL,
     WIDTH,
@@ -18,10 +18,11 @@ from upweight.report.drawing import (
     plain,
     style_of,
 )
+from upweight.report.figures.weightings import why_nothing_beside_uniform
 from upweight.report.names import UNIFORM
-from upweight.report.reasons import NO_DESCRIPTION, why_nothing_beside_uniform
 from upweight.report.results import DatasetFacts, Results
 
+NO_DESCRIPTION = "the store does not describe the datasets"
 _COLUMNS = 3
 _PANEL = 1.25  # inches high
 _TOP = 200  # percent: where a panel ends, on a logarithmic scale
@@ -31,24 +32,24 @@ def draw_gains(results: Results, method: str) -> Drawing:
     """Gain over Uniform against mean return and against RPSV."""
     if not results.datasets:
         raise NothingToDraw(NO_DESCRIPTION)
-    samplers = [each for each in results.samplers(method) if not each.is_variant and each.name != UNIFORM]
-    points: dict[str, list[tuple[float, float, float]]] = {}  # sampler -> mean, RPSV, gain
+    weightings = [each for each in results.weightings(method) if not each.is_variant and each.name != UNIFORM]
+    points: dict[str, list[tuple[float, float, float]]] = {}  # weighting -> mean, RPSV, gain
     for each in results.datasets:
-        for sampler in samplers:
-            if each.normalized and results.comparable(method, [sampler.name, UNIFORM], [each.dataset]):
-                scores, uniform = (results.scores(method, name, [each.dataset]) for name in (sampler.name, UNIFORM))
+        for weighting in weightings:
+            if each.normalized and results.comparable(method, [weighting.name, UNIFORM], [each.dataset]):
+                scores, uniform = (results.scores(method, name, [each.dataset]) for name in (weighting.name, UNIFORM))
                 gain = float(np.mean(scores[each.dataset.name]) - np.mean(uniform[each.dataset.name]))
-                points.setdefault(sampler.name, []).append((each.mean, each.rpsv, gain))
+                points.setdefault(weighting.name, []).append((each.mean, each.rpsv, gain))
     if not points:
         raise NothingToDraw(why_nothing_beside_uniform(results, method))
     figure = new_figure(2.6, method)
     handles: dict[str, Any] = {}
     labels = ("mean normalised return", "RPSV")
     for place, axis in enumerate(figure.subplots(1, 2, sharey=True)):
-        for sampler in samplers:
-            if sampler.name in points:
-                style, values = style_of(sampler), np.array(points[sampler.name])
-                (handles[sampler.name],) = axis.plot(
+        for weighting in weightings:
+            if weighting.name in points:
+                style, values = style_of(weighting), np.array(points[weighting.name])
+                (handles[weighting.name],) = axis.plot(
                     *(values[:, place], values[:, 2]),
                     color=style.color,
                     marker=style.marker,

@@ -1,9 +1,9 @@
-"""Figures of a sampler's setting: the temperature of RW and AW, the share that Top-x% keeps."""
+"""Figures of a weighting's setting: the temperature of RW and AW, the share that Top-x% keeps."""
 
 from collections.abc import Sequence
 from typing import Any
 
-from upweight.report.drawing import (
+from upweight.report.figures.drawing import (
     BAND,
     Drawing,
     NothingToDraw,
@@ -13,10 +13,9 @@ from upweight.report.drawing import (
     finish,
     new_figure,
 )
-from upweight.report.names import UNIFORM, Sampler
-from upweight.report.reasons import why_nothing_shared
+from upweight.report.figures.weightings import SHARED, why_nothing_shared
+from upweight.report.names import UNIFORM, WeightingName
 from upweight.report.results import Results
-from upweight.report.sampler_figures import SHARED
 from upweight.report.statistics.intervals import Intervals
 
 
@@ -34,36 +33,35 @@ def draw_percentage(results: Results, intervals: Intervals, method: str) -> Draw
     return _draw_setting(results, intervals, method, ("top",), "share of episodes kept", "{:.3g}%", factor=100)
 
 
-def _settings(results: Results, method: str, kind: str) -> list[Sampler]:
-    found = [each for each in results.samplers(method) if each.kind == kind and each.setting is not None]
+def _settings(results: Results, method: str, kind: str) -> list[WeightingName]:
+    found = [each for each in results.weightings(method) if each.kind == kind and each.setting is not None]
     return sorted(found, key=lambda each: each.setting or 0)
 
 
 def _draw_setting(
     results: Results, intervals: Intervals, method: str, kinds: Sequence[str], x: str, tick: str, *, factor: int = 1
 ) -> Drawing:
-    """Scores against the setting of a kind of sampler."""
+    """Scores against the setting of a kind of weighting."""
     series = {kind: group for kind in kinds if len(group := _settings(results, method, kind)) > 1}
-    everyone = [sampler.name for group in series.values() for sampler in group]
-    datasets = results.comparable(method, everyone, results.datasets_of(method))
+    everyone = [weighting for group in series.values() for weighting in group]
+    datasets = results.comparable(method, [each.name for each in everyone], results.datasets_of(method))
     if not datasets:
         raise NothingToDraw(why_nothing_shared(results, everyone, results.datasets_of(method)))
     figure = new_figure(2.8, method)
     axis = figure.subplots()
     handles: dict[str, Any] = {}
     words = []
-    ticks = sorted({factor * (sampler.setting or 0) for group in series.values() for sampler in group})
+    ticks = sorted({factor * (each.setting or 0) for each in everyone})
     for kind, group in series.items():
         places = [factor * (each.setting or 0) for each in group]
         levels = [intervals.level(results.scores(method, each.name, datasets)) for each in group]
-        points, low, high = zip(*((level.point, level.low, level.high) for level in levels), strict=True)
         name = "Top-x%" if kind == "top" else kind.upper()
-        handles[name] = draw_curve(axis, group[0], places, points, low, high)
-        words += [f"{name} at {tick.format(place)} {point:.2f}" for place, point in zip(places, points, strict=True)]
+        handles[name] = draw_curve(axis, group[0], places, levels)
+        words += [f"{name} at {tick.format(at)} {level.point:.2f}" for at, level in zip(places, levels, strict=True)]
     uniform = results.scores(method, UNIFORM, datasets)
     if len(uniform) == len(datasets):
         level = intervals.level(uniform).point
-        handles[UNIFORM] = draw_level(axis, Sampler(UNIFORM, "uniform"), level)
+        handles[UNIFORM] = draw_level(axis, WeightingName(UNIFORM, "uniform"), level)
         words.append(f"Uniform {level:.2f}")
     axis.set_xscale("log")
     axis.set_xticks(ticks, [tick.format(value) for value in ticks])

@@ -6,14 +6,13 @@ import numpy as np
 import pytest
 
 from support.results import add_runs, data_spec, make_study
-from upweight.report.collect import collect
-from upweight.report.dataset_figures import draw_gains
-from upweight.report.drawing import FONT_SIZE, WIDTH, NothingToDraw, style_of, wrap
-from upweight.report.figures import ReportFigure, all_figures
-from upweight.report.names import Sampler
-from upweight.report.results import Results
-from upweight.report.sampler_figures import draw_improvement, draw_profiles, draw_sigma
-from upweight.report.setting_figures import draw_percentage, draw_temperature
+from upweight.report.figures.datasets import draw_gains
+from upweight.report.figures.drawing import FONT_SIZE, WIDTH, NothingToDraw, style_of, wrap
+from upweight.report.figures.figures import ReportFigure, all_figures
+from upweight.report.figures.settings import draw_percentage, draw_temperature
+from upweight.report.figures.weightings import draw_improvement, draw_profiles, draw_sigma
+from upweight.report.names import WeightingName
+from upweight.report.results import Results, collect
 from upweight.report.statistics.intervals import Intervals
 from upweight.studies.store import Store
 
@@ -101,7 +100,7 @@ def test_mixes_of_classic_control_are_drawn_too(store: Store) -> None:
 
 
 def test_uniform_looks_the_same_everywhere(study: Results) -> None:
-    color = style_of(Sampler("Uniform", "uniform")).color
+    color = style_of(WeightingName("Uniform", "uniform")).color
     assert color == "#666666"
     for draw in (draw_sigma, draw_temperature, draw_percentage, draw_profiles):
         figure = draw(study, INTERVALS, "BC").figure
@@ -130,7 +129,7 @@ def test_profiles_reach_the_best_run(store: Store) -> None:
     add_runs(store, "ant-expert-random-50", "RW", [1.2, 1.4])
     (axis,) = draw_profiles(collect(store), INTERVALS, "BC").figure.axes
     shares = {line.get_color(): line.get_ydata() for line in axis.get_lines()}
-    weighted = shares[style_of(Sampler("RW", "rw")).color]
+    weighted = shares[style_of(WeightingName("RW", "rw")).color]
     assert (weighted[0], weighted[-1]) == (1.0, 0.0)
 
 

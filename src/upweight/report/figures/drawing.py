@@ -1,12 +1,17 @@
-"""How every figure looks: one colour, marker and line per sampler, one width, titles that fit their panels."""
+"""How every figure looks: one colour, marker and line per weighting, one width, titles that fit their panels; and its SVG."""
 
+import io
+import re
 import textwrap
+import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass
+from html import escape
 from typing import Any
 
-from upweight.base.errors import MissingExtraError
-from upweight.report.names import UNIFORM, Sampler
+from upweight.base.optional import require
+from upweight.report.names import UNIFORM, WeightingName
+from upweight.report.statistics.bootstrap import Estimate, ProfileBand
 
 FONT_SIZE = 9
 SMALL = 8
@@ -15,6 +20,7 @@ INK = "#010203"  # of text and axes; becomes the colour of the text around the f
 BAND = "Bands and bars: 95% intervals of the stratified bootstrap over seeds."
 _LETTER = 0.56  # width of a letter, of the size of its font
 _POINTS = 72  # in an inch
+_FILE_INK, _FILE_PAPER = "#1b1e23", "#ffffff"  # of a figure outside of a page
 _HANDLE = 38  # points that a line and the space around it take in a legend
 
 
@@ -33,7 +39,7 @@ class Drawing:
 
 @dataclass(frozen=True)
 class Style:
-    """How a sampler is drawn; it can be told from the others without colour too."""
+    """How a weighting is drawn; it can be told from the others without colour too."""
 
     color: str
     marker: str
@@ -52,18 +58,17 @@ _OTHER = Style("#009e73", "P", (0, (2, 1)))
 _WHOLE = {"expert": (0, (10, 3)), "medium": (0, (8, 2, 1.5, 2, 1.5, 2))}  # of lines for whole sets, and of nothing else
 
 
-def style_of(sampler: Sampler) -> Style:
-    """The same everywhere; other settings of a sampler look like it."""
-    return _STYLES.get(sampler.name) or _STYLES.get(_KINDS.get(sampler.kind, ""), _OTHER)
+def style_of(weighting: WeightingName) -> Style:
+    """The same everywhere; other settings of a weighting look like it."""
+    return _STYLES.get(weighting.name) or _STYLES.get(_KINDS.get(weighting.kind, ""), _OTHER)
 
 
 def new_figure(height: float, title: str) -> Any:
     """A figure that no window knows of."""
-    try:
-        from matplotlib.backends.backend_svg import FigureCanvasSVG
-        from matplotlib.figure import Figure
-    except ImportError:
-        raise MissingExtraError("a report with figures", "matplotlib", "plot") from None
+    require("matplotlib", extra="plot", purpose="a report with figures")
+    from matplotlib.backends.backend_svg import FigureCanvasSVG
+    from matplotlib.figure import Figure
+
     lines = wrap(title, WIDTH, FONT_SIZE)
     extra = lines.count("\n") * 1.3 * FONT_SIZE / _POINTS
     figure = Figure(figsize=(WIDTH, height + extra), layout="constrained")
@@ -124,22 +129,21 @@ def draw_whole_set(axis: Any, value: float, good: str) -> Any:
     return axis.axhline(value, color=INK, linestyle=_WHOLE[good], linewidth=1.1)
 
 
-def draw_level(axis: Any, sampler: Sampler, value: float) -> Any:
-    """A sampler that has no setting to be drawn against: the same height everywhere, in its own style."""
-    style = style_of(sampler)
+def draw_level(axis: Any, weighting: WeightingName, value: float) -> Any:
+    """A weighting that has no setting to be drawn against: the same height everywhere, in its own style."""
+    style = style_of(weighting)
     return axis.axhline(value, color=style.color, linestyle=style.line, linewidth=1.6)
 
 
 def draw_curve(
-    axis: Any,
-    sampler: Sampler,
-    x: Sequence[float],
-    points: Sequence[float],
-    low: Sequence[float],
-    high: Sequence[float],
+    axis: Any, weighting: WeightingName, x: Sequence[float], levels: Sequence[Estimate] | ProfileBand
 ) -> Any:
     """Points with their band, or one point with a bar; gives the handle for a legend."""
-    style = style_of(sampler)
+    style = style_of(weighting)
+    if isinstance(levels, ProfileBand):
+        points, low, high = levels.point.tolist(), levels.low.tolist(), levels.high.tolist()
+    else:
+        points, low, high = zip(*((level.point, level.low, level.high) for level in levels), strict=True)
     if len(x) == 1:  # a band over one place cannot be seen
         axis.vlines(x, low, high, color=style.color, alpha=0.45, linewidth=4)
     axis.fill_between(x, low, high, color=style.color, alpha=0.18, linewidth=0)
@@ -154,3 +158,37 @@ def draw_curve(
         markevery=max(len(x) // 8, 1),
     )
     return handle
+
+
+def as_svg(figure: Any, name: str, description: str) -> str:
+    """The figure as an element to put into a page; ``name`` keeps its ids apart from those of others."""
+    import matplotlib as mpl
+
+    settings = {"svg.fonttype": "none", "svg.hashsalt": name, "font.family": "sans-serif"}
+    text = io.StringIO()
+    with mpl.rc_context(settings), warnings.catch_warnings():
+        warnings.simplefilter("ignore", UserWarning)  # of signs in names that the font lacks: the reader's font counts
+        figure.savefig(text, format="svg", transparent=True, metadata={"Date": None})
+    return _clean(text.getvalue(), name, description)
+
+
+def as_file(svg: str) -> str:
+    """The same figure as a file: with a size, white paper and dark ink, whatever it is shown on."""
+    width, height = re.findall(r'viewBox="0 0 ([\d.]+) ([\d.]+)"', svg)[0]
+    svg = re.sub(r' style="--width[^"]*"', f' width="{width}pt" height="{height}pt"', svg, count=1)
+    svg = svg.replace("currentColor", _FILE_INK)
+    head, rest = svg.split(">", 1)
+    return f'{head}>\n <rect width="{width}" height="{height}" fill="{_FILE_PAPER}"/>{rest}\n'
+
+
+def _clean(svg: str, name: str, description: str) -> str:
+    """Without the declaration, metadata and fixed size; ink from the page; ids of its own."""
+    svg = svg[svg.index("<svg") :]
+    svg = re.sub(r"<metadata>.*?</metadata>", "", svg, flags=re.DOTALL)
+    svg = re.sub(r"<!--.*?-->\s*", "", svg, flags=re.DOTALL)
+    svg = svg.replace(INK, "currentColor")
+    svg = re.sub(r'(\bid="|url\(#|href="#)', rf"\g<1>{name}-", svg)
+    found = re.search(r'width="([\d.]+)pt"', svg)
+    width = f"{found[1] if found else 400}pt"
+    label = f'role="img" aria-label="{escape(description)}" style="--width: {width}; max-width: {width}"'
+    return re.sub(r'width="[\d.]+pt" height="[\d.]+pt"|height="[\d.]+pt" width="[\d.]+pt"', label, svg, count=1).strip()
