@@ -1,14 +1,11 @@
 """The draws that all adapters share, and the check that their library is there."""
 
-from importlib.metadata import version
-
 import numpy as np
 import pytest
 
 import upweight as uw
 from support.adapters import Adapted, check_adapter, numbered_dataset
 from upweight.adapters.draws import Draws, episode_weights
-from upweight.adapters.host import check_host
 
 
 def test_draws() -> None:
@@ -43,12 +40,3 @@ def test_weightings_by_any_name() -> None:
         episode_weights(dataset, "rww")
     with pytest.raises(uw.WeightingError, match="20"):
         episode_weights(dataset, np.ones(3))
-
-
-def test_hosts() -> None:
-    check_host("numpy", extra="torch", oldest="2.0", below="3")
-    with pytest.raises(uw.MissingExtraError, match=r"the nowhere adapter needs .*upweight\[torch\]"):
-        check_host("nowhere", extra="torch", oldest="1", below="2")
-    found = version("numpy")
-    with pytest.raises(uw.AdapterError, match=rf"expects numpy >= 1.0 and < 1.5, found {found}"):
-        check_host("numpy", extra="torch", oldest="1.0", below="1.5")

@@ -113,6 +113,47 @@ def test_a_saved_state_goes_on_within_the_epoch(used: int) -> None:
     np.testing.assert_array_equal(drawn(endless(other), 7), following)
 
 
+@pytest.mark.slow
+def test_a_state_goes_on_after_the_batches_seen_however_many_were_drawn_ahead() -> None:
+    dataset = numbered_dataset()
+
+    def sampler() -> EpisodeBatchSampler:
+        return EpisodeBatchSampler(dataset, WEIGHTS, 16, seed=0, num_batches=12)
+
+    def loader(batches: EpisodeBatchSampler) -> DataLoader[Any]:
+        steps = TensorDataset(torch.tensor(dataset.observations))
+        ahead: dict[str, Any] = {"num_workers": 2, "prefetch_factor": 3, "multiprocessing_context": PROCESSES}
+        return DataLoader(steps, sampler=batches, batch_size=None, **ahead)
+
+    def seen_steps(loaded: Any, count: int | None = None) -> list[list[int]]:
+        return [steps_of(batch[0]).tolist() for batch in islice(loaded, count)]
+
+    expected = [index.tolist() for epoch in [sampler()] for _ in range(2) for index in epoch]
+    batches = sampler()
+    loop = iter(loader(batches))
+    assert seen_steps(loop, 3) == expected[:3]
+    assert batches.state_dict()["position"] > 3  # what the loader has drawn ahead is not told apart
+    state = batches.state_dict(batches_seen=3)
+    assert seen_steps(loop) == expected[3:12]
+    assert batches.state_dict(batches_seen=12)["position"] == 0  # of the next epoch
+
+    resumed = sampler()
+    resumed.load_state_dict(state)
+    loop = iter(loader(resumed))
+    assert seen_steps(loop, 2) == expected[3:5]
+    again = sampler()
+    again.load_state_dict(resumed.state_dict(batches_seen=2))  # counted from where this loop began
+    assert seen_steps(loader(again)) == expected[5:12]
+    assert seen_steps(loader(again)) == expected[12:]
+
+
+def test_more_batches_cannot_have_been_seen_than_were_drawn() -> None:
+    batches = EpisodeBatchSampler(numbered_dataset(), "rw", 8, seed=0, num_batches=5)
+    next(iter(batches))
+    with pytest.raises(uw.AdapterError, match="in which 1 batches were drawn, found 2"):
+        batches.state_dict(batches_seen=2)
+
+
 def test_a_state_of_other_episodes() -> None:
     state = EpisodeBatchSampler.from_lengths([3, 4], [1, 1], 8, seed=0).state_dict()
     with pytest.raises(uw.AdapterError, match="these 20 episodes .* found 2 episodes"):

@@ -13,28 +13,27 @@ import numpy as np
 from numpy.typing import NDArray
 
 from upweight.adapters.draws import Draws, GivenWeighting
-from upweight.adapters.host import check_host
+from upweight.adapters.host import imports_from
 from upweight.base.errors import AdapterError, DataLossWarning, UpweightWarning
 from upweight.data.columns import ArrayColumn, Column
 from upweight.data.dataset import Dataset
 from upweight.data.segment import Episodes
 
-check_host("d3rlpy", extra="d3rlpy", oldest="2.8", below="2.9")
-
-from d3rlpy.constants import ActionSpace  # noqa: E402
-from d3rlpy.dataset import (  # noqa: E402
-    BasicTransitionPicker,
-    BufferProtocol,
-    Episode,
-    EpisodeBase,
-    PartialTrajectory,
-    ReplayBuffer,
-    TrajectoryMiniBatch,
-    TrajectorySlicerProtocol,
-    Transition,
-    TransitionMiniBatch,
-    TransitionPickerProtocol,
-)
+with imports_from("d3rlpy", extra="d3rlpy", oldest="2.8", below="2.9"):
+    from d3rlpy.constants import ActionSpace
+    from d3rlpy.dataset import (
+        BasicTransitionPicker,
+        BufferProtocol,
+        Episode,
+        EpisodeBase,
+        PartialTrajectory,
+        ReplayBuffer,
+        TrajectoryMiniBatch,
+        TrajectorySlicerProtocol,
+        Transition,
+        TransitionMiniBatch,
+        TransitionPickerProtocol,
+    )
 
 # Observations of more bytes than this are not copied: moving them costs more than d3rlpy's way of finding them.
 _LARGEST_COPIED_ROW = 4096

@@ -1,22 +1,43 @@
-"""Whether the library an adapter is for is there, in a version it fits."""
+"""The library an adapter is for: is it there, in a version that fits, with what the adapter needs of it?"""
 
 import re
+import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
 from importlib.metadata import PackageNotFoundError, version
 
-from upweight.base.errors import AdapterError, MissingExtraError
+from upweight.base.errors import AdapterError, MissingExtraError, UpweightWarning
 
 
-def check_host(package: str, *, extra: str, oldest: str, below: str) -> None:
-    """Refuse a missing library with the line that installs it, and a version outside [``oldest``, ``below``)."""
+@contextmanager
+def imports_from(package: str, *, extra: str, oldest: str, below: str) -> Iterator[None]:
+    """Around an adapter's imports from its library, which is tested in versions from ``oldest`` on and ``below`` the other.
+
+    A library that is missing, too old, or without something that is imported is refused with the line that installs the right
+    one. A newer one may well do: a warning says what was tested.
+    """
     try:
         found = version(package)
     except PackageNotFoundError:
         raise MissingExtraError(f"the {package} adapter", package, extra) from None
-    if not _numbers(oldest) <= _numbers(found) < _numbers(below):
+    tested = f'"{package}>={oldest},<{below}"'
+    if _numbers(found) < _numbers(oldest):
         raise AdapterError(
-            f"the {package} adapter expects {package} >= {oldest} and < {below}, found {found}: "
-            f'run  pip install "upweight[{extra}]"'
+            f"the {package} adapter expects {package} {oldest} or newer, found {found}: run  pip install {tested}"
         )
+    if _numbers(found) >= _numbers(below):
+        warnings.warn(
+            f"the {package} adapter is tested with {package} from {oldest} to below {below}, found {found}; if something does "
+            f"not work, run  pip install {tested}",
+            UpweightWarning,
+            stacklevel=3,
+        )
+    try:
+        yield
+    except ImportError as error:
+        raise AdapterError(
+            f"the {package} adapter needs something that {package} {found} does not have ({error}): run  pip install {tested}"
+        ) from error
 
 
 def _numbers(text: str) -> tuple[int, ...]:

@@ -15,21 +15,20 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from upweight.adapters.draws import GivenWeighting, episode_weights as weights_of_dataset
-from upweight.adapters.host import check_host
+from upweight.adapters.host import imports_from
 from upweight.base.errors import AdapterError, DataLossWarning, WeightingError
 from upweight.base.files import atomic_target
 from upweight.data.dataset import Dataset
 from upweight.io.minari import read, write
 from upweight.samplers.episode import EpisodeSampler
 
-check_host("minari", extra="minari", oldest="0.5.3", below="0.6")
-
-import minari  # noqa: E402
-from minari import MinariDataset  # noqa: E402
-from minari.dataset.minari_dataset import parse_dataset_id  # noqa: E402
-from minari.namespace import create_namespace, list_local_namespaces  # noqa: E402
-from minari.serialization import serialize_space  # noqa: E402
-from minari.storage import get_dataset_path  # noqa: E402
+with imports_from("minari", extra="minari", oldest="0.5.3", below="0.6"):
+    import minari
+    from minari import MinariDataset
+    from minari.dataset.minari_dataset import parse_dataset_id
+    from minari.namespace import create_namespace, list_local_namespaces
+    from minari.serialization import serialize_space
+    from minari.storage import get_dataset_path
 
 _RECORD = (
     "upweight_weights"  # in a dataset's metadata: which keys of its episodes are weights, and of how many episodes

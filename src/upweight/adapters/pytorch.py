@@ -16,15 +16,14 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from upweight.adapters.draws import Draws, GivenWeighting, episode_weights
-from upweight.adapters.host import check_host
+from upweight.adapters.host import imports_from
 from upweight.base.errors import AdapterError
 from upweight.data.dataset import Dataset
 from upweight.samplers.episode import EpisodeSampler
 
-check_host("torch", extra="torch", oldest="2.2", below="3")
-
-import torch  # noqa: E402
-from torch.utils.data import IterableDataset, Sampler, get_worker_info  # noqa: E402
+with imports_from("torch", extra="torch", oldest="2.2", below="3"):
+    import torch
+    from torch.utils.data import IterableDataset, Sampler, get_worker_info
 
 MOST_WORKERS = 1024  # of one DataLoader; a number for each is kept
 
@@ -74,7 +73,7 @@ class EpisodeBatchSampler(Sampler[torch.Tensor]):
         self.rank = _distributed_rank() if rank is None else _whole_number(rank, "rank", least=0)
         self._seed = _whole_number(seed, "seed", least=0)
         self._epoch = 0  # the one that is under way, or comes next if its position is 0
-        self._position = 0  # batches drawn in it
+        self._position = self._began = 0  # batches drawn in it: so far, and before the loop that is under way
         self._resumed = False
 
     def __iter__(self) -> Iterator[torch.Tensor]:
@@ -82,6 +81,7 @@ class EpisodeBatchSampler(Sampler[torch.Tensor]):
         if self._position > 0 and not self._resumed:
             self._epoch, self._position = self._epoch + 1, 0
         self._resumed = False
+        self._began = self._position
         for rows in islice(self.stream(0, self._epoch), self._position, self.num_batches):
             self._position += 1
             yield torch.from_numpy(rows)
@@ -98,14 +98,26 @@ class EpisodeBatchSampler(Sampler[torch.Tensor]):
         while True:
             yield draws.rows(self.batch_size)
 
-    def state_dict(self) -> dict[str, Any]:
-        """Episodes, weights, seed and the place in the stream, as tensors and numbers; the same on every rank."""
-        ended = self._position == self.num_batches
+    def state_dict(self, *, batches_seen: int | None = None) -> dict[str, Any]:
+        """Episodes, weights, seed and the place in the stream, as tensors and numbers; the same on every rank.
+
+        A DataLoader with worker processes draws ahead of the loop over it, which nobody sees from here. ``batches_seen``, the
+        number of batches that this loop has had, is where the state goes on then; without it, after the last batch drawn.
+        """
+        position = self._position
+        if batches_seen is not None:
+            position = self._began + _whole_number(batches_seen, "batches_seen", least=0)
+        if position > self._position:
+            raise AdapterError(
+                f"expected batches_seen of the loop that is under way, in which {self._position - self._began} batches were "
+                f"drawn, found {batches_seen}"
+            )
+        ended = position == self.num_batches
         return {
             "sampler": {name: torch.from_numpy(array) for name, array in self._sampler.state_dict().items()},
             "seed": self._seed,
             "epoch": self._epoch + ended,
-            "position": 0 if ended else self._position,
+            "position": 0 if ended else position,
         }
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
@@ -116,7 +128,7 @@ class EpisodeBatchSampler(Sampler[torch.Tensor]):
         self._sampler = draws.sampler
         self._seed = _whole_number(state["seed"], "seed", least=0)
         self._epoch = _whole_number(state["epoch"], "epoch", least=0)
-        self._position = _whole_number(state["position"], "position", least=0)
+        self._position = self._began = _whole_number(state["position"], "position", least=0)
         self._resumed = True
 
 

@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from upweight.adapters.draws import Draws, GivenWeighting
-from upweight.adapters.host import check_host
+from upweight.adapters.host import imports_from
 from upweight.base.errors import AdapterError, DataLossWarning
 from upweight.base.files import atomic_target
 from upweight.base.progress import track
@@ -27,27 +27,26 @@ from upweight.data.segment import segment_by_id
 from upweight.data.validate import as_flags, as_rewards
 from upweight.samplers.episode import EpisodeSampler
 
-check_host("ray", extra="rllib", oldest="2.55", below="3")
-
-import ray  # noqa: E402
-import ray.data  # noqa: E402
-from ray.rllib.algorithms.algorithm_config import AlgorithmConfig  # noqa: E402
-from ray.rllib.connectors.learner import (  # noqa: E402
-    AddColumnsFromEpisodesToTrainBatch,
-    AddNextObservationsFromEpisodesToTrainBatch,
-    AddObservationsFromEpisodesToBatch,
-    AddStatesFromEpisodesToBatch,
-    AddTimeDimToBatchAndZeroPad,
-    BatchIndividualItems,
-    NumpyToTensor,
-)
-from ray.rllib.core import COMPONENT_RL_MODULE, DEFAULT_MODULE_ID  # noqa: E402
-from ray.rllib.core.columns import Columns  # noqa: E402
-from ray.rllib.env import INPUT_ENV_SPACES  # noqa: E402
-from ray.rllib.offline.offline_data import OfflineData  # noqa: E402
-from ray.rllib.offline.offline_prelearner import SCHEMA, OfflinePreLearner  # noqa: E402
-from ray.rllib.policy.sample_batch import MultiAgentBatch, SampleBatch  # noqa: E402
-from ray.rllib.utils.torch_utils import convert_to_torch_tensor  # noqa: E402
+with imports_from("ray", extra="rllib", oldest="2.55", below="3"):
+    import ray
+    import ray.data
+    from ray.rllib.algorithms.algorithm_config import AlgorithmConfig
+    from ray.rllib.connectors.learner import (
+        AddColumnsFromEpisodesToTrainBatch,
+        AddNextObservationsFromEpisodesToTrainBatch,
+        AddObservationsFromEpisodesToBatch,
+        AddStatesFromEpisodesToBatch,
+        AddTimeDimToBatchAndZeroPad,
+        BatchIndividualItems,
+        NumpyToTensor,
+    )
+    from ray.rllib.core import COMPONENT_RL_MODULE, DEFAULT_MODULE_ID
+    from ray.rllib.core.columns import Columns
+    from ray.rllib.env import INPUT_ENV_SPACES
+    from ray.rllib.offline.offline_data import OfflineData
+    from ray.rllib.offline.offline_prelearner import SCHEMA, OfflinePreLearner
+    from ray.rllib.policy.sample_batch import MultiAgentBatch, SampleBatch
+    from ray.rllib.utils.torch_utils import convert_to_torch_tensor
 
 # Of rows that are one step each, learner connectors made of these alone put the columns side by side and nothing else.
 _GATHERING = {

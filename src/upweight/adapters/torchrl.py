@@ -19,19 +19,18 @@ import numpy as np
 from numpy.typing import NDArray
 
 from upweight.adapters.draws import Draws, GivenWeighting, episode_weights
-from upweight.adapters.host import check_host
+from upweight.adapters.host import imports_from
 from upweight.base.errors import AdapterError
 from upweight.data.columns import ArrayColumn
 from upweight.data.dataset import Dataset
 from upweight.data.segment import Episodes, segment, segment_by_id
 from upweight.samplers.episode import EpisodeSampler
 
-check_host("torchrl", extra="torchrl", oldest="0.14", below="1")
-
-import torch  # noqa: E402
-from torchrl.data import ReplayBuffer  # noqa: E402
-from torchrl.data.replay_buffers.samplers import Sampler  # noqa: E402
-from torchrl.data.replay_buffers.storages import Storage  # noqa: E402
+with imports_from("torchrl", extra="torchrl", oldest="0.14", below="1"):
+    import torch
+    from torchrl.data import ReplayBuffer
+    from torchrl.data.replay_buffers.samplers import Sampler
+    from torchrl.data.replay_buffers.storages import Storage
 
 Key = str | tuple[str, ...]  # TorchRL's nested keys
 
