@@ -149,7 +149,7 @@ class TestWeights:
 
 @pytest.mark.slow
 class TestTrain:
-    small = ("--set", "hidden_units=8,8", "--set", "batch_size=8", "--updates", 20)
+    small = ("--set", "hidden_units=[8, 8]", "--set", "batch_size=8", "--updates", 20)
 
     def test_everything_with_everything(self, files: Path, capsys: pytest.CaptureFixture[str]) -> None:
         grid = (
@@ -194,7 +194,7 @@ class TestTrain:
     ) -> None:
         data = tmp_path / "mixed.npz"
         assert run("make", "cartpole-expert-random-10", "--steps", 500, "-o", data) == 0
-        small = ("--set", "hidden_units=8,8", "--set", "batch_size=8", "--updates", 5)
+        small = ("--set", "hidden_units=[8, 8]", "--set", "batch_size=8", "--updates", 5)
         assert run("train", data, "--algorithm", "discrete_bc", *small, "-o", tmp_path / "runs") == 0
         assert f"wrote 1 policy to {tmp_path / 'runs' / 'policies'}" in capsys.readouterr().out
         assert run("evaluate", tmp_path / "runs", "--episodes", 2) == 0
@@ -206,6 +206,7 @@ class TestTrain:
         [
             ("--algorithm", "iqll"),
             ("--set", "expectile"),
+            ("--set", "hidden_units=8,8"),
             ("--set", "expectile=2", "--algorithm", "iql"),
             ("--preset", "official"),
             ("--algorithm", "discrete_cql"),

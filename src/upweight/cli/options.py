@@ -1,7 +1,9 @@
 """Arguments that several commands share."""
 
 import argparse
-from collections.abc import Callable
+import re
+import tomllib
+from collections.abc import Callable, Sequence
 from dataclasses import fields
 from typing import Any
 
@@ -13,6 +15,7 @@ from upweight.weightings.registry import make_weighting, weighting_classes
 from upweight.weightings.weighting import Weighting
 
 _SETTINGS = ("temperature", "fraction", "threshold", "high")  # of weightings, as command-line options
+_BARE_WORD = r"""[A-Za-z][^\s,"'\[\]{}]*"""  # that --set takes without quotes
 
 
 def add_data(parser: argparse.ArgumentParser, name: str = "data", what: str = "the dataset") -> None:
@@ -63,6 +66,34 @@ def add_weighting(parser: argparse.ArgumentParser, *, several: bool, default: st
     group.add_argument("--fraction", type=float, help="of top: share of the episodes to keep (default 0.1)")
     group.add_argument("--threshold", type=float, help="of half: split by this return instead of by labels")
     group.add_argument("--high", help="of half: the label of the good half, where there are more than two")
+
+
+def add_settings(parser: argparse.ArgumentParser, *, what: str, example: str) -> None:
+    parser.add_argument(
+        "--set",
+        action="append",
+        default=[],
+        metavar="KEY=VALUE",
+        help=f"{what}, e.g. {example}; may be given several times",
+    )
+
+
+def parse_settings(texts: Sequence[str], *, example: str) -> dict[str, Any]:
+    """KEY=VALUE, with values as in an experiment file (TOML); quotes around a word may be left out."""
+    found = {}
+    for text in texts:
+        key, sign, value = (part.strip() for part in text.partition("="))
+        if not sign or not key:
+            raise WeightingError(f"--set: expected KEY=VALUE, e.g. {example}, found {text!r}")
+        try:
+            ((_, found[key]),) = tomllib.loads(f"value = {value}").items()
+        except ValueError:  # no TOML, or more than a value
+            if not re.fullmatch(_BARE_WORD, value):
+                raise WeightingError(
+                    f"--set {key}: expected a number, a word, true, false or a list such as [64, 64], found {value!r}"
+                ) from None
+            found[key] = value
+    return found
 
 
 def read_dataset(name: str, arguments: argparse.Namespace) -> Dataset:

@@ -2,12 +2,12 @@
 
 import argparse
 import math
-import tomllib
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from upweight.base.errors import DatasetError, MissingExtraError
+from upweight.base.errors import MissingExtraError
+from upweight.cli.options import add_settings, parse_settings
 from upweight.cli.terminal import print_error, print_json
 
 if TYPE_CHECKING:
@@ -29,6 +29,8 @@ default: five seeds, a million updates); --plan says how long each would take he
 finished runs are never repeated: stop it (Ctrl-C) and start it again as you like; upweight.studies.experiment_file
 explains the files, and the folder is plain JSON"""
 
+_EXAMPLE = "updates=250_000"
+
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("experiment", metavar="FILE", help="a TOML file, or the name of a suite")
@@ -40,29 +42,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--algorithm", action="append", metavar="NAME", help="algorithms to keep; may be given several times"
     )
-    parser.add_argument(
-        "--set",
-        action="append",
-        default=[],
-        metavar="KEY=VALUE",
-        help="another value for a key of the file, e.g. seeds=10",
-    )
+    add_settings(parser, what="another value for a key of the file", example=_EXAMPLE)
     parser.add_argument("--max-minutes", type=float, default=math.inf, help="stop after this; start again to go on")
     parser.add_argument("--max-agents", type=int, help="train at most this many together (default: as many as fit)")
     parser.add_argument("--workers", type=int, help="processes that simulate (default: one per core)")
     parser.add_argument("--plan", action="store_true", help="say what would be done, and stop")
     parser.add_argument("--json", action="store_true", help="print JSON instead of text")
-
-
-def _setting(text: str) -> tuple[str, Any]:
-    """KEY=VALUE as in the file; quotes around a word may be left out."""
-    key, sign, value = text.partition("=")
-    if not sign or not key.strip():
-        raise DatasetError(f"--set: expected KEY=VALUE, e.g. updates=250_000, found {text!r}")
-    try:
-        return key.strip(), tomllib.loads(f"value = {value}")["value"]
-    except tomllib.TOMLDecodeError:
-        return key.strip(), value.strip()
 
 
 def run(arguments: argparse.Namespace) -> bool:
@@ -78,7 +63,7 @@ def run(arguments: argparse.Namespace) -> bool:
         scale=arguments.scale,
         only=arguments.only,
         algorithms=arguments.algorithm,
-        changes=dict(_setting(text) for text in arguments.set),
+        changes=parse_settings(arguments.set, example=_EXAMPLE),
     )
     executor = LocalExecutor(workers=arguments.workers)
     plan = plan_sweep(experiment, arguments.output, max_agents=arguments.max_agents)

@@ -8,7 +8,15 @@ from typing import Any
 
 from upweight.base.errors import MissingExtraError, WeightingError
 from upweight.base.text import number, table
-from upweight.cli.options import add_data, add_reading, add_weighting, read_dataset, weightings_from
+from upweight.cli.options import (
+    add_data,
+    add_reading,
+    add_settings,
+    add_weighting,
+    parse_settings,
+    read_dataset,
+    weightings_from,
+)
 from upweight.cli.terminal import print_json
 from upweight.inspection.effect import describe_weighting
 
@@ -23,6 +31,8 @@ examples:
 
 the folder then holds policies/run-000.safetensors, ... (upweight.load_policy), results.json and metrics.jsonl"""
 
+_EXAMPLE = "expectile=0.9"
+
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_data(parser)
@@ -35,9 +45,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--preset", default="paper", help="paper (d3rlpy's settings) or, for some, official (default: paper)"
     )
-    parser.add_argument(
-        "--set", action="append", metavar="KEY=VALUE", default=[], help="change a setting, e.g. expectile=0.9"
-    )
+    add_settings(parser, what="another value for a setting of the algorithms", example=_EXAMPLE)
     parser.add_argument("--seeds", type=int, default=1, help="number of seeds, from 0 (default: 1)")
     parser.add_argument(
         "--updates", type=int, default=100_000, help="updates per agent (default: 100,000; the paper: 1,000,000)"
@@ -69,8 +77,8 @@ def run(arguments: argparse.Namespace) -> None:
     if arguments.seeds < 1:
         raise WeightingError(f"--seeds: expected at least 1, found {arguments.seeds}")
     names = arguments.algorithm or ["bc"]
-    settings = dict(parse_setting(text) for text in arguments.set)
-    configs = [algorithm_config(name, preset=arguments.preset, **settings) for name in names]
+    settings = {"preset": arguments.preset, **parse_settings(arguments.set, example=_EXAMPLE)}
+    configs = [algorithm_config(name, **settings) for name in names]
     runs = [
         Run(config, weighting, seed, actor_weighting=arguments.actor_weighting, reweight=arguments.reweight)
         for name, config in zip(names, configs, strict=True)
@@ -98,18 +106,3 @@ def run(arguments: argparse.Namespace) -> None:
     print(table(rows, header=["run", "algorithm", "weighting", "seed", "status", "last losses"], align=str.ljust))
     policies = "1 policy" if len(results) == 1 else f"{len(results)} policies"
     print(f"\nwrote {policies} to {arguments.output / 'policies'}")
-
-
-def parse_setting(text: str) -> tuple[str, Any]:
-    """key=value, where the value is a number, true, false, numbers joined by commas, or a word."""
-    key, separator, value = text.partition("=")
-    if not separator or not key:
-        raise WeightingError(f"--set: expected KEY=VALUE, e.g. expectile=0.9, found {text!r}")
-    if value in {"true", "false"}:
-        return key, value == "true"
-    for convert in (int, float, lambda item: tuple(int(part) for part in item.split(","))):
-        try:
-            return key, convert(value)
-        except ValueError:
-            continue
-    return key, value
