@@ -1,6 +1,9 @@
 """Settings for the whole suite."""
 
+import atexit
 import os
+import shutil
+import signal
 import tempfile
 
 from hypothesis import settings
@@ -9,6 +12,17 @@ settings.register_profile("local", deadline=None)
 settings.register_profile("ci", deadline=None, derandomize=True)
 settings.load_profile("ci" if os.environ.get("CI") else "local")
 
-# Most of what engine tests take is compiling; XLA's optimiser multiplies that, and is not what they test.
+folder = tempfile.mkdtemp(prefix="upweight-tests-")
+atexit.register(shutil.rmtree, folder, ignore_errors=True)
+os.environ["UPWEIGHT_CACHE"] = f"{folder}/cache"
+
+# Most of what engine tests take is compiling; XLA's optimiser multiplies that, and is not what they test. What one test
+# compiled, others and the processes they start take over.
 os.environ.setdefault("XLA_FLAGS", "--xla_backend_optimization_level=0")
-os.environ["UPWEIGHT_CACHE"] = tempfile.mkdtemp(prefix="upweight-test-cache-")
+os.environ["JAX_COMPILATION_CACHE_DIR"] = f"{folder}/compiled"
+os.environ["JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS"] = "0"
+os.environ["JAX_PERSISTENT_CACHE_MIN_ENTRY_SIZE_BYTES"] = "-1"
+
+# A shell's background ignores interrupts, for children too, and some tests send one.
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+    signal.signal(signal.SIGINT, signal.default_int_handler)

@@ -45,15 +45,19 @@ def test_batches_are_identical_and_one_update_agrees_in_float32(name: str) -> No
 
 
 @every
-def test_new_values_never_recompile_and_every_setting_matters(name: str) -> None:
+def test_every_network_moves_every_setting_matters_and_new_values_never_recompile(name: str) -> None:
     ds, config = dataset_for(name), small_config(name)
     special = {"target_every_updates": 3.0, "max_weight": 0.01, "actor_decay_updates": 12.0, "expectile": 0.9}
     changed = [replace(config, **{key: special.get(key, 0.3 * getattr(config, key))}) for key in config.traced_names()]
     runs = [uw.Run(one, "rw", seed=0) for one in [config, *changed]]
     program, agents, data = build(runs, ds)
-    states = program.advance(program.start(agents), agents, data, 0, 20)[0].states
+    before = leaves(program.start(agents).states)
+    after = leaves(program.advance(program.start(agents), agents, data, 0, 20)[0].states)
+    assert all(np.isfinite(leaf).all() for leaf in after)
+    moved = [(old[0] != new[0]).any() for old, new in zip(before, after, strict=True)]
+    assert np.mean(moved) > 0.6  # all but targets that are replaced rarely
     for place, key in enumerate(config.traced_names(), start=1):
-        assert any((leaf[place] != leaf[0]).any() for leaf in leaves(states)), key
+        assert any((leaf[place] != leaf[0]).any() for leaf in after), key
     other = [uw.Run(one, uw.AdvantageWeighting(0.7), seed=9) for one in [*changed, config]]
     _, agents, _ = build(other, ds)
     program.advance(program.start(agents), agents, data, 20, 20)
@@ -75,16 +79,6 @@ def test_learns_repeats_itself_and_can_be_saved_and_run(name: str, tmp_path: Pat
     drawn = policy.act(observations, np.random.default_rng(0))
     assert drawn.shape == policy.act(observations).shape
     assert set(drawn) <= set(range(4)) if ds.discrete_actions else (np.abs(drawn) <= 1).all()
-
-
-@every
-def test_gradients_are_finite_and_every_network_moves(name: str) -> None:
-    program, agents, data = build([uw.Run(small_config(name), "rw")], dataset_for(name))
-    before = leaves(program.start(agents).states)
-    after = leaves(program.advance(program.start(agents), agents, data, 0, 20)[0].states)
-    assert all(np.isfinite(leaf).all() for leaf in after)
-    moved = [(old != new).any() for old, new in zip(before, after, strict=True)]
-    assert np.mean(moved) > 0.6  # all but targets that are replaced rarely
 
 
 @every

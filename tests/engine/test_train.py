@@ -1,6 +1,7 @@
 """Trainings as a user starts them."""
 
 import json
+import os
 import signal
 import subprocess
 import sys
@@ -192,10 +193,12 @@ SCRIPT = """
 
 def test_kill_and_resume_is_bit_identical(tmp_path: Path) -> None:
     tests = str(Path(__file__).parents[1])
+    environment = {**os.environ, "UPWEIGHT_CACHE": str(tmp_path / "cache")}
+    del environment["JAX_COMPILATION_CACHE_DIR"]
 
     def start(output: str, resume: bool) -> subprocess.Popen[bytes]:
         code = textwrap.dedent(SCRIPT).format(tests=tests, output=str(tmp_path / output), resume=resume)
-        return subprocess.Popen([sys.executable, "-c", code])
+        return subprocess.Popen([sys.executable, "-c", code], env=environment)
 
     assert start("whole", False).wait() == 0
     for attempt in range(3):
@@ -219,6 +222,7 @@ def test_kill_and_resume_is_bit_identical(tmp_path: Path) -> None:
         assert (tmp_path / "cut" / name).read_bytes() == (tmp_path / "whole" / name).read_bytes(), name
     lines = [json.loads(line) for line in (tmp_path / "cut" / "metrics.jsonl").read_text().splitlines()]
     assert [line["updates"] for line in lines if line["run"] == 0] == list(range(100, 4001, 100))
+    assert list((tmp_path / "cache" / "xla").iterdir())  # what was compiled once serves the later processes
 
 
 def test_resume_refuses_another_training(tmp_path: Path) -> None:

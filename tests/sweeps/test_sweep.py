@@ -157,12 +157,11 @@ def test_an_interrupt_is_no_crash(tmp_path: Path, cache: Path, monkeypatch: pyte
     """While the second population trains, after workers simulated for the first: the device may be in the middle of something."""
     monkeypatch.setenv("UPWEIGHT_CACHE", str(cache))
     store = tmp_path / "store"
-    command = [sys.executable, "-m", "upweight", "sweep", str(study_file(tmp_path, updates=3_000)), "-o", str(store)]
+    command = [sys.executable, "-m", "upweight", "sweep", str(study_file(tmp_path, updates=8_000)), "-o", str(store)]
     process = subprocess.Popen([*command, "--max-agents", "4"], stderr=subprocess.PIPE, text=True)
-    while not list(store.glob("runs/*.json")):
+    while not (list(store.glob("runs/*.json")) and under_way(store)):
         assert process.poll() is None
-        time.sleep(0.02)
-    time.sleep(0.4)
+        time.sleep(0.01)
     process.send_signal(signal.SIGINT)
     _, error = process.communicate(timeout=60)
     assert process.returncode == 130
@@ -170,6 +169,12 @@ def test_an_interrupt_is_no_crash(tmp_path: Path, cache: Path, monkeypatch: pyte
         "interrupted; finished runs are stored, and the same command goes on from the last checkpoint"
     )
     assert sweep(read_experiment(tmp_path / "study.toml"), store).remaining == 0
+
+
+def under_way(store: Path) -> list[Path]:
+    """Folders of trainings that have made updates, and not all of them."""
+    begun = [log.parent for log in store.glob("work/*/metrics.jsonl")]
+    return [folder for folder in begun if not (folder / "policies").exists()]
 
 
 @pytest.mark.slow
