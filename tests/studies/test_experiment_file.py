@@ -340,3 +340,5 @@ def test_the_papers_suites(name: str, paper_runs: int) -> None:
             and name in {"paper/mixed", "paper/stochastic"}
         ):
             assert run.weighting["temperature"] == 0.2
+        if name == "paper/official_iql":  # the original scales all rewards but Ant's
+            assert run.config["scale_rewards_by_return"] == (not run.data.name.startswith("ant-"))
