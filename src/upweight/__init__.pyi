@@ -3,6 +3,7 @@
 from upweight.adapters.batches import Batches as Batches, batches as batches
 from upweight.base.errors import (
     AdapterError as AdapterError,
+    ConfigError as ConfigError,
     DataLossWarning as DataLossWarning,
     DatasetError as DatasetError,
     MissingExtraError as MissingExtraError,

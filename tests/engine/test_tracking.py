@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from upweight.engine.config import ConfigError
+from upweight.base.errors import ConfigError
 from upweight.engine.tracking import tensorboard_callback, wandb_callback
 
 RECORDS = [{"run": 0, "updates": 100, "loss": 0.5}, {"run": 12, "updates": 100, "loss": 0.25}]

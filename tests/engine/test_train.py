@@ -17,9 +17,9 @@ import pytest
 import upweight as uw
 from support.datasets import random_dataset, with_returns
 from support.training import SMALL, build, dataset_for, parameters, small_config
+from upweight.base.errors import CheckpointError
 from upweight.base.progress import listening
 from upweight.engine import plan as plan_module
-from upweight.engine.config import ConfigError
 from upweight.engine.prepare import action_space
 from upweight.engine.train import choose_block, choose_chunk
 
@@ -235,7 +235,7 @@ def test_resume_refuses_another_training(tmp_path: Path) -> None:
     for other in (uw.Run(small_config("bc"), "aw"), uw.Run(small_config("bc"), np.ones(30))):
         with pytest.raises(uw.DatasetError, match="holds another training"):
             uw.train(ds, [other], num_updates=10, output=tmp_path / "out", resume=True)
-    with pytest.raises(ConfigError, match="resume needs"):
+    with pytest.raises(uw.ConfigError, match="resume needs"):
         uw.train(ds, [run], num_updates=10, resume=True)
 
 
@@ -277,16 +277,36 @@ def test_a_policy_says_where_it_belongs() -> None:
         ("program-000.json", "{}"),
         ("program-000.json", '{"runs": [{}]}'),
         ("program-000.safetensors", "{"),
+        ("policies/run-000.safetensors", "{"),
     ],
 )
 def test_damaged_files_of_a_training(tmp_path: Path, name: str, content: str) -> None:
     ds, runs = dataset_for("bc"), [uw.Run(small_config("bc"), "rw")]
     uw.train(ds, runs, num_updates=10, output=tmp_path / "out")
-    if name.endswith("safetensors"):
+    if name == "program-000.safetensors":
         (tmp_path / "out" / "program-000.json").unlink()
     (tmp_path / "out" / name).write_text(content)
-    with pytest.raises(uw.DatasetError, match=rf"{name}.*remove .*to train from the beginning"):
+    with pytest.raises(CheckpointError, match=rf"{name}.*remove .*to train from the beginning"):
         uw.train(ds, runs, num_updates=10, output=tmp_path / "out", resume=True)
+
+
+def test_a_file_that_cannot_be_read_just_now_is_not_a_damaged_one(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ds, runs, out = dataset_for("bc"), [uw.Run(small_config("bc"), "rw")], tmp_path / "out"
+    uw.train(ds, runs, num_updates=10, output=out)
+
+    opened = Path.open
+
+    def refused(path: Path, *args: Any, **options: Any) -> Any:
+        if path.suffix == ".safetensors":
+            raise PermissionError(13, "Permission denied", str(path))
+        return opened(path, *args, **options)
+
+    monkeypatch.setattr(Path, "open", refused)
+    with pytest.raises(uw.DatasetError, match="Permission denied") as caught:
+        uw.train(ds, runs, num_updates=10, output=out, resume=True)
+    assert not isinstance(caught.value, CheckpointError)
 
 
 def test_a_damaged_log_and_leftovers_are_no_obstacle(tmp_path: Path) -> None:
@@ -338,7 +358,7 @@ class TestBadInput:
         ],
     )
     def test_settings(self, make: Any, message: str) -> None:
-        with pytest.raises(uw.WeightingError, match=message):
+        with pytest.raises(uw.UpweightError, match=message):
             make()
 
     @pytest.mark.parametrize(
@@ -353,26 +373,26 @@ class TestBadInput:
         ],
     )
     def test_trainings(self, run: str, options: Any, dataset: Any, message: str) -> None:
-        with pytest.raises(uw.WeightingError, match=message):
+        with pytest.raises(uw.ConfigError, match=message):
             uw.train(random_dataset(**dataset), [uw.Run(run)], **{"num_updates": 10, **options})
 
     def test_weights_of_the_wrong_length_and_no_runs(self) -> None:
         with pytest.raises(uw.WeightingError, match="expected 12 weights"):
             uw.train(random_dataset(), [uw.Run("bc", np.ones(5))], num_updates=1)
-        with pytest.raises(uw.WeightingError, match="at least one run"):
+        with pytest.raises(uw.ConfigError, match="at least one run"):
             uw.train(random_dataset(), [], num_updates=1)
 
     def test_no_rewards(self) -> None:
         ds = uw.Dataset.from_arrays(
             observations=np.zeros((4, 2)), actions=np.zeros((4, 1)), rewards=None, terminated=[0, 1, 0, 1]
         )
-        with pytest.raises(uw.WeightingError, match="learns from rewards"):
+        with pytest.raises(uw.ConfigError, match="learns from rewards"):
             uw.train(ds, [uw.Run("td3_bc")], num_updates=1)
         assert uw.train(ds, [uw.Run(uw.algorithm_config("bc", **SMALL))], num_updates=2)[0].status == "finished"
 
     def test_too_little_memory(self, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr(plan_module, "device_memory", lambda: 1000)
-        with pytest.raises(uw.WeightingError, match="one agent needs about"):
+        with pytest.raises(uw.ConfigError, match="one agent needs about"):
             uw.train(random_dataset(), [uw.Run("bc")], num_updates=1)
 
 

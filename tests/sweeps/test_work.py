@@ -123,7 +123,7 @@ def test_a_damaged_folder_is_begun_anew(store: Store, caplog: pytest.LogCaptureF
     (folder / "program-000.safetensors").write_text("of what?")
     assert Work(store).begun() == []
     with caplog.at_level(logging.WARNING, "upweight"), Work(store).claim(population) as claim:
-        assert claim is not None and not claim.has_progress
+        assert claim is not None and not (claim.folder / "program-000.safetensors").exists()
     assert f"{folder}: damaged; the training begins anew" in caplog.text
     assert Work(store).begun() == [population]
 
@@ -143,9 +143,8 @@ def test_the_time_of_slices_is_summed(store: Store) -> None:
     (claim.folder / "time.json").write_text("{")  # cut short
     assert claim.add_time(1.0) == 1.0
     (claim.folder / "plan.json").write_text("{}")
-    assert claim.has_progress
     claim.forget_progress()
-    assert not claim.has_progress and Work(store).begun() == [claim.population]
+    assert not (claim.folder / "plan.json").exists() and Work(store).begun() == [claim.population]
 
 
 def test_how_far_a_training_is(store: Store) -> None:

@@ -9,11 +9,19 @@ class DatasetError(UpweightError, ValueError):
     """A dataset, or the file it comes from, is not what it must be."""
 
 
+class CheckpointError(DatasetError):
+    """What a training left in its folder cannot be gone on with: a file is damaged, or belongs to another training."""
+
+
 class WeightingError(UpweightError, ValueError):
     """A weighting cannot be computed for this dataset or with these settings."""
 
 
-class MissingExtraError(DatasetError, ImportError):
+class ConfigError(UpweightError, ValueError):
+    """A setting of an algorithm or of a training is unknown, out of range, or does not fit the data."""
+
+
+class MissingExtraError(UpweightError, ImportError):
     """An optional dependency is needed; the message holds the pip line that installs it."""
 
     def __init__(self, purpose: str, package: str, extra: str) -> None:

@@ -12,8 +12,9 @@ from typing import Any, NamedTuple
 
 import jax
 
+from upweight.base.errors import ConfigError
 from upweight.base.names import hint
-from upweight.engine.config import Config, ConfigError
+from upweight.engine.config import Config
 from upweight.engine.nn import MLP
 
 Array = jax.Array

@@ -9,12 +9,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
 from typing import Any, ClassVar, Self
 
-from upweight.base.errors import WeightingError
+from upweight.base.errors import ConfigError
 from upweight.base.names import hint
-
-
-class ConfigError(WeightingError):
-    """A setting of an algorithm is unknown or out of range."""
 
 
 def traced(default: float, *, low: float = 0.0, high: float = math.inf) -> Any:

@@ -12,14 +12,17 @@
 import hashlib
 import json
 from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
-from upweight.base.errors import DatasetError
-from upweight.base.files import atomic_target, clear_leftovers, naming
+from upweight.base.errors import CheckpointError, DatasetError
+from upweight.base.files import atomic_target, clear_leftovers, naming, read_json, write_json
 from upweight.data.dataset import Dataset
 from upweight.data.fingerprint import fingerprint
+from upweight.engine.checkpoint import Snapshot, Tree, damage_named, load_checkpoint, save_checkpoint
 from upweight.engine.run import Run
+from upweight.policies.policy import Policy, load_policy
 
 FORMAT_VERSION = 1
 Record = dict[str, Any]
@@ -39,41 +42,53 @@ class TrainingFolder:
                 raise DatasetError(
                     f"{path}: already holds a training; go on with resume=True (--resume), or choose another"
                 )
-            found = self._read_json(there)
+            found = self._read(there)
             if found.get("identity") != self.identity:
-                raise DatasetError(
+                raise CheckpointError(
                     f"{path}: holds another training (other runs, data or settings); choose another folder"
                 )
             self.programs = found["programs"]
-            clear_leftovers(path)
+            for folder in (path, path / "policies"):
+                clear_leftovers(folder)
         else:
             path.mkdir(parents=True, exist_ok=True)
-            self._write_json(there, {**plan, "programs": self.programs, "identity": self.identity})
+            self._write(there, {**plan, "programs": self.programs, "identity": self.identity})
 
-    def checkpoint(self, program: int) -> Path:
-        return self.path / f"program-{program:03d}.safetensors"
+    # ---- a program under way ------------------------------------------------------------------------------------
+    def save_checkpoint(self, program: int, snapshot: Snapshot, num_updates: int) -> None:
+        save_checkpoint(self._checkpoint(program), snapshot, updates=num_updates, identity=self.identity)
 
-    def policy(self, run: int) -> Path:
-        folder = self.path / "policies"
-        folder.mkdir(exist_ok=True)
-        return folder / f"run-{run:03d}.safetensors"
+    def load_checkpoint(self, program: int, like: Tree) -> tuple[Tree, int] | None:
+        """The population as it was saved and the number of updates it had had, if it was; ``like`` gives the structure."""
+        path = self._checkpoint(program)
+        return load_checkpoint(path, like, identity=self.identity) if path.exists() else None
 
-    def finish_program(self, program: int, outcomes: Sequence[Record]) -> None:
-        """Its policies are in the folder, so the checkpoint may go."""
-        self._write_json(self._outcomes(program), {"identity": self.identity, "runs": list(outcomes)})
-        self.checkpoint(program).unlink(missing_ok=True)
+    # ---- a program at its end -----------------------------------------------------------------------------------
+    def finish_program(self, program: int, outcomes: Sequence[Record], policies: Sequence[Policy]) -> None:
+        """Keep how each of its runs ended, and its policy; then the checkpoint may go."""
+        (self.path / "policies").mkdir(exist_ok=True)
+        files = [self._policy(run) for run in self.programs[program]]
+        with ThreadPoolExecutor() as writers:  # a disk flushes many small files together faster than in turn
+            list(writers.map(Policy.save, policies, files))
+        self._write(self._outcomes(program), {"identity": self.identity, "runs": list(outcomes)})
+        self._checkpoint(program).unlink(missing_ok=True)
 
-    def finished_program(self, program: int) -> list[Record] | None:
+    def finished_program(self, program: int) -> tuple[list[Record], list[Policy]] | None:
         """What :meth:`finish_program` was told, if it was."""
         path = self._outcomes(program)
         if not path.exists():
             return None
-        found = self._read_json(path)
+        found = self._read(path)
         outcomes: list[Record] = found.get("runs", [])
         if found.get("identity") != self.identity or len(outcomes) != len(self.programs[program]):
-            raise DatasetError(f"{path}: damaged, or of another training; {self._begin_anew}")
-        return outcomes
+            raise CheckpointError(f"{path}: damaged, or of another training; {self._begin_anew}")
+        with damage_named(self._begin_anew):
+            return outcomes, [load_policy(self._policy(run)) for run in self.programs[program]]
 
+    def write_results(self, results: list[Record]) -> None:
+        self._write(self.path / "results.json", {"format": FORMAT_VERSION, "runs": results})
+
+    # ---- the log ------------------------------------------------------------------------------------------------
     def append_metrics(self, records: Sequence[Record]) -> None:
         path = self.path / "metrics.jsonl"
         with naming(path), path.open("a") as file:
@@ -100,28 +115,28 @@ class TrainingFolder:
             target.write_text("".join(line + "\n" for line in kept))
         return mine
 
-    def write_results(self, results: list[Record]) -> None:
-        self._write_json(self.path / "results.json", {"format": FORMAT_VERSION, "runs": results})
+    # ---- files --------------------------------------------------------------------------------------------------
+    def _checkpoint(self, program: int) -> Path:
+        return self.path / f"program-{program:03d}.safetensors"
+
+    def _outcomes(self, program: int) -> Path:
+        return self.path / f"program-{program:03d}.json"
+
+    def _policy(self, run: int) -> Path:
+        return self.path / "policies" / f"run-{run:03d}.safetensors"
 
     @property
     def _begin_anew(self) -> str:
         return f"remove the folder {self.path} to train from the beginning"
 
-    def _outcomes(self, program: int) -> Path:
-        return self.path / f"program-{program:03d}.json"
-
-    def _read_json(self, path: Path) -> Record:
-        try:
-            value = json.loads(path.read_text())
-        except ValueError:
-            value = None
+    def _read(self, path: Path) -> Record:
+        value = read_json(path)
         if not isinstance(value, dict):
-            raise DatasetError(f"{path}: damaged; {self._begin_anew}")
+            raise CheckpointError(f"{path}: damaged; {self._begin_anew}")
         return value
 
-    def _write_json(self, path: Path, value: Any) -> None:
-        with atomic_target(path) as target:
-            target.write_text(json.dumps(value, indent=1) + "\n")
+    def _write(self, path: Path, value: Any) -> None:
+        write_json(path, value, allow_nan=True)
 
 
 def describe_training(dataset: Dataset, runs: Sequence[Run], num_updates: int, precision: str) -> dict[str, Any]:

@@ -8,9 +8,9 @@ from typing import Any
 
 import jax
 
+from upweight.base.errors import ConfigError
 from upweight.data.dataset import Dataset
 from upweight.engine.algorithm import Setup
-from upweight.engine.config import ConfigError
 from upweight.engine.population import BLOCK_UPDATES
 from upweight.engine.run import Run
 

@@ -8,9 +8,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
+from upweight.base.errors import ConfigError
 from upweight.data.dataset import Dataset
 from upweight.engine.algorithm import Algorithm, algorithms, find_algorithm
-from upweight.engine.config import Config, ConfigError
+from upweight.engine.config import Config
 from upweight.weightings.registry import make_weighting
 from upweight.weightings.weighting import Weighting
 

@@ -5,7 +5,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
-from upweight.engine.config import ConfigError
+from upweight.base.errors import ConfigError
 
 Record = dict[str, Any]
 Callback = Callable[[Sequence[Record]], None]

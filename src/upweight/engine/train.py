@@ -5,7 +5,6 @@ import logging
 import math
 import time
 from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
@@ -16,19 +15,18 @@ import numpy as np
 
 from upweight.base.background import Background
 from upweight.base.cache import cache_folder
-from upweight.base.errors import UpweightError
+from upweight.base.errors import ConfigError, UpweightError
 from upweight.base.progress import report
 from upweight.data.dataset import Dataset
 from upweight.engine.algorithm import Setup
-from upweight.engine.checkpoint import load_checkpoint, save_checkpoint, take_snapshot
-from upweight.engine.config import ConfigError
+from upweight.engine.checkpoint import take_snapshot
 from upweight.engine.folder import Record, TrainingFolder, describe_training
 from upweight.engine.interrupts import interrupts_wait
 from upweight.engine.plan import Plan, ProgramPlan, make_plan
 from upweight.engine.population import BLOCK_UPDATES, Agents, Program, Progress
 from upweight.engine.prepare import PRECISIONS, ActionSpace, action_space, make_agents, make_data, make_setup
 from upweight.engine.run import Run, check_runs
-from upweight.policies.policy import Policy, load_policy
+from upweight.policies.policy import Policy
 
 
 class TrainingPaused(UpweightError):
@@ -142,8 +140,8 @@ class _Job:
 
     def run_program(self, number: int, part: ProgramPlan) -> dict[int, RunResult]:
         """Train the runs of one program to the end."""
-        if self.folder is not None and (outcomes := self.folder.finished_program(number)) is not None:
-            return self._finished(part, self.folder, outcomes)
+        if self.folder is not None and (found := self.folder.finished_program(number)) is not None:
+            return self._finished(part, self.folder, *found)
         runs = [self.runs[place] for place in part.runs]
         method, config = runs[0].method, runs[0].config
         chunk = choose_chunk(self.num_updates, method.period(config), self.log_every)
@@ -182,43 +180,38 @@ class _Job:
                         )
         results = self._results(part, program, progress, agents, history)
         if self.folder is not None:
-            with ThreadPoolExecutor() as writers:  # a disk flushes many small files together faster than in turn
-                files = [(results[run].policy, self.folder.policy(run)) for run in part.runs]
-                list(writers.map(lambda file: file[0].save(file[1]), files))
-            self.folder.finish_program(number, [results[run].outcome() for run in part.runs])
+            ended = [results[run] for run in part.runs]
+            self.folder.finish_program(number, [end.outcome() for end in ended], [end.policy for end in ended])
         return results
 
-    def _finished(self, part: ProgramPlan, folder: TrainingFolder, outcomes: Sequence[Record]) -> dict[int, RunResult]:
+    def _finished(
+        self, part: ProgramPlan, folder: TrainingFolder, outcomes: Sequence[Record], policies: Sequence[Policy]
+    ) -> dict[int, RunResult]:
         """What an earlier call trained, from its folder."""
         history = folder.read_metrics(part.runs, self.num_updates)
         return {
             run: RunResult(
                 run=self.runs[run],
-                policy=load_policy(folder.policy(run)),
+                policy=policy,
                 metrics=[record for record in history if record["run"] == run],
                 **outcome,
             )
-            for run, outcome in zip(part.runs, outcomes, strict=True)
+            for run, outcome, policy in zip(part.runs, outcomes, policies, strict=True)
         }
 
     def _save(self, writing: Background, number: int, progress: Progress, updates: int) -> None:
         """Write a checkpoint beside the training; at most one is under way."""
         assert self.folder is not None
         writing.wait()
-        path, identity = self.folder.checkpoint(number), self.folder.identity
-        writing.start(partial(save_checkpoint, path, take_snapshot(progress), updates=updates, identity=identity))
+        writing.start(partial(self.folder.save_checkpoint, number, take_snapshot(progress), updates))
 
     def _start(
         self, program: Program, agents: Agents, number: int, part: ProgramPlan
     ) -> tuple[Progress, int, list[Record]]:
         progress = program.start(agents)
-        if self.folder is None or not self.folder.checkpoint(number).exists():
-            if self.folder is not None:
-                self.folder.read_metrics(
-                    part.runs, 0
-                )  # drops what a killed training logged before its first checkpoint
+        if self.folder is None:
             return progress, 0, []
-        progress, done = load_checkpoint(self.folder.checkpoint(number), progress, identity=self.folder.identity)
+        progress, done = self.folder.load_checkpoint(number, progress) or (progress, 0)
         return progress, done, self.folder.read_metrics(part.runs, done)
 
     def _records(

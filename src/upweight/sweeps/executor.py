@@ -11,7 +11,7 @@ from typing import Protocol, TypeVar
 import jax
 
 from upweight.base.background import Background
-from upweight.base.errors import DatasetError, MissingExtraError, UpweightError
+from upweight.base.errors import CheckpointError, DatasetError, MissingExtraError, UpweightError
 from upweight.engine.run import Run
 from upweight.engine.train import RunResult, TrainingPaused, train
 from upweight.studies.run_spec import config_of
@@ -146,9 +146,8 @@ class _LoadedData:
 
 
 def _train_in_folder(data: RunData, runs: Sequence[Run], claim: Claim, deadline: float) -> list[RunResult]:
-    """Go on where the folder is; begin anew if what is in there is damaged, or of other data."""
+    """Go on where the folder is; begin anew if what is in there is damaged, or of other data, and for no other reason."""
     first = claim.population.runs[0]
-    advanced: list[bool] = []
     training = partial(
         train,
         data.dataset,
@@ -158,25 +157,13 @@ def _train_in_folder(data: RunData, runs: Sequence[Run], claim: Claim, deadline:
         output=claim.folder,
         resume=True,
         deadline=deadline,
-        callbacks=[lambda _: advanced.append(True)],
     )
-    had_progress = claim.has_progress
     try:
         return training()
-    except DatasetError as error:
-        if advanced or not had_progress or _is_of_the_system(error):
-            raise
+    except CheckpointError as error:
         _log.warning("%s: %s; the training begins anew", claim.folder, error)
         claim.forget_progress()
         return training()
-
-
-def _is_of_the_system(error: BaseException) -> bool:
-    """Whether the disk or its rights are behind an error: a file that is there may then be sound."""
-    cause = error.__context__
-    if isinstance(cause, OSError) and not isinstance(cause, FileNotFoundError):
-        return True
-    return cause is not None and _is_of_the_system(cause)
 
 
 def _attempt(work: Callable[[], Result]) -> Result | UpweightError:

@@ -28,7 +28,6 @@ from upweight.studies.store import Store
 from upweight.sweeps.packing import Population
 
 _POPULATION, _LOCK, _TIME = "population.json", "lock", "time.json"
-_OURS = {_POPULATION, _LOCK, _TIME}
 _ABANDONED_SECONDS = 24 * 3600  # nobody takes so long to write a file
 _log = logging.getLogger("upweight")
 
@@ -47,11 +46,6 @@ class Claim:
             seconds += before["seconds"]
         write_json(self.folder / _TIME, {"seconds": seconds})
         return seconds
-
-    @property
-    def has_progress(self) -> bool:
-        """Whether an earlier slice left something to go on with."""
-        return any(entry.name not in _OURS for entry in self.folder.iterdir())
 
     def forget_progress(self) -> None:
         """So that the training begins anew."""

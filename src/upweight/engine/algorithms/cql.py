@@ -12,8 +12,9 @@ from typing import Any, ClassVar, NamedTuple
 import jax
 import jax.numpy as jnp
 
+from upweight.base.errors import ConfigError
 from upweight.engine.algorithm import Algorithm, Array, Batch, Batches, Hyper, Metrics, PolicyParts, Setup
-from upweight.engine.config import Config, ConfigError, traced
+from upweight.engine.config import Config, traced
 from upweight.engine.distributions import tanh_normal, tanh_normal_log_prob
 from upweight.engine.losses import batch_mean, td_target
 from upweight.engine.nn import MLP, apply_critics, apply_mlp, init_mlp, soft_update

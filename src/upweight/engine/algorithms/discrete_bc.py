@@ -6,8 +6,9 @@ from typing import Any, NamedTuple
 import jax
 import jax.numpy as jnp
 
+from upweight.base.errors import ConfigError
 from upweight.engine.algorithm import Algorithm, Array, Batches, Hyper, Metrics, PolicyParts, Setup
-from upweight.engine.config import Config, ConfigError, traced
+from upweight.engine.config import Config, traced
 from upweight.engine.losses import batch_mean
 from upweight.engine.nn import MLP, apply_mlp, init_mlp
 from upweight.engine.optimizer import adam_step, init_adam

@@ -11,8 +11,9 @@ from typing import Any, ClassVar, NamedTuple
 import jax
 import jax.numpy as jnp
 
+from upweight.base.errors import ConfigError
 from upweight.engine.algorithm import Algorithm, Array, Batch, Batches, Hyper, Metrics, PolicyParts, Setup
-from upweight.engine.config import Config, ConfigError, traced
+from upweight.engine.config import Config, traced
 from upweight.engine.distributions import normal_log_prob
 from upweight.engine.losses import batch_mean, expectile, td_target
 from upweight.engine.nn import MLP, apply_critics, apply_mlp, init_mlp, soft_update
@@ -23,7 +24,11 @@ LOG_STD_RANGE = (-5.0, 2.0)
 
 @dataclass(frozen=True)
 class IQLConfig(Config):
-    """``paper``: d3rlpy v1's. ``official``: the original code's for MuJoCo (antmaze: expectile 0.9, beta 10, rewards - 1)."""
+    """``paper``: d3rlpy v1's. ``official``: the original code's for Hopper, HalfCheetah and Walker2d.
+
+    There it leaves the rewards of Ant unscaled (``scale_rewards_by_return=False``), and antmaze has expectile 0.9, beta 10 and
+    rewards - 1.
+    """
 
     presets: ClassVar[dict[str, dict[str, Any]]] = {
         "paper": {},
