@@ -6,7 +6,10 @@ import os
 import pty
 import subprocess
 import sys
+from collections.abc import Callable
+from dataclasses import dataclass, field
 from pathlib import Path
+from typing import ClassVar
 
 import h5py
 import numpy as np
@@ -16,6 +19,7 @@ import upweight as uw
 from support.datasets import random_dataset
 from upweight.cli.main import main
 from upweight.cli.terminal import ProgressBar, command_name
+from upweight.weightings.registry import weighting_classes
 
 
 @pytest.fixture
@@ -292,6 +296,40 @@ def test_help_names_the_weighting_that_is_used(command: str, default: str, capsy
     with pytest.raises(SystemExit):
         main([command, "--help"])
     assert default in " ".join(capsys.readouterr().out.split())
+
+
+@dataclass(frozen=True)
+class Sharpened(uw.Weighting):
+    """A weighting that somebody adds."""
+
+    name: ClassVar[str] = "sharpened"
+    power: int = field(default=2, metadata={"help": "100% of the weight goes to the best as it grows"})
+    above_mean: bool = False
+    shape: Callable[[float], float] | None = field(default=None, metadata={"json": False})
+
+    def weigh(self, dataset: uw.Dataset, eligible: np.ndarray) -> np.ndarray:
+        above = dataset.returns[eligible] - dataset.returns[eligible].min() + 1
+        return above**self.power * (dataset.returns[eligible] > dataset.returns.mean() if self.above_mean else 1)
+
+
+def test_the_settings_of_a_new_weighting_are_options(
+    files: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    classes = {**weighting_classes(), "sharpened": Sharpened}
+    for module in ("upweight.cli.options", "upweight.weightings.registry"):
+        monkeypatch.setattr(f"{module}.weighting_classes", lambda: classes)
+    with pytest.raises(SystemExit):
+        main(["weights", "--help"])
+    told = " ".join(capsys.readouterr().out.split())
+    assert "of sharpened: 100% of the weight goes to the best as it grows (default 2)" in told
+    assert "--above-mean, --no-above-mean of sharpened: above mean" in told
+    assert "--shape" not in told
+    options = ("--weighting", "sharpened", "--power", 3, "--above-mean", "--json", "-o", files / "w.npz")
+    assert run("weights", files / "mixed.npz", *options) == 0
+    told = json.loads(capsys.readouterr().out)["weighting"]
+    assert told == {"name": "sharpened", "power": 3, "above_mean": True}
+    assert run("inspect", files / "mixed.npz", "--weighting", "rw", "--power", 3) == 2
+    assert "--power is not a setting of rw" in capsys.readouterr().err
 
 
 def test_help_of_sweep_names_every_suite(capsys: pytest.CaptureFixture[str]) -> None:

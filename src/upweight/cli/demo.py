@@ -28,6 +28,7 @@ examples:
 a hopper in MuJoCo: 10% of the steps by an expert, the rest random; behaviour cloning with uniform sampling, with the best 10%
 of the episodes, with half of each batch from the expert, by return (RW) and by advantage (AW), five seeds each, together
 needs no GPU and no network; a few minutes on two cores"""
+AFTER_INTERRUPTION = "the same command goes on"
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:

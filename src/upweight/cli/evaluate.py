@@ -9,6 +9,7 @@ from typing import Any
 from upweight.base.errors import DatasetError, RolloutError
 from upweight.base.files import atomic_target
 from upweight.base.text import number, table
+from upweight.cli.options import add_json
 from upweight.cli.terminal import print_json
 from upweight.inspection.effect import describe_weighting
 from upweight.policies.policy import Policy, load_policy
@@ -42,7 +43,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--stochastic", action="store_true", help="sample actions instead of taking the policy's best one"
     )
     parser.add_argument("--workers", type=int, help="processes (default: one per core); results do not depend on it")
-    parser.add_argument("--json", action="store_true", help="print JSON instead of a table")
+    add_json(parser, "a table")
 
 
 def run(arguments: argparse.Namespace) -> None:

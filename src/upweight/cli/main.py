@@ -4,7 +4,6 @@ import argparse
 import os
 import sys
 from collections.abc import Sequence
-from types import ModuleType
 
 from upweight import __version__
 from upweight.base.errors import UpweightError
@@ -12,7 +11,7 @@ from upweight.base.progress import listening
 from upweight.cli import convert, demo, evaluate, inspect, make, mix, replicate, report, sweep, train, weights
 from upweight.cli.terminal import ProgressBar, print_error, show_warnings_as_lines
 
-COMMANDS: tuple[ModuleType, ...] = (
+COMMANDS = (
     demo,
     inspect,
     make,
@@ -24,15 +23,9 @@ COMMANDS: tuple[ModuleType, ...] = (
     sweep,
     report,
     replicate,
-)
+)  # as --help lists them
 BAD_INPUT = 2
 INTERRUPTED = 130
-_AFTER_INTERRUPTION = {  # of commands that keep what they did
-    demo.NAME: "the same command goes on",
-    make.NAME: "the same command goes on with what was collected",
-    sweep.NAME: "finished runs are stored, and the same command goes on from the last checkpoint",
-    train.NAME: "the same command with --resume goes on from the last checkpoint",
-}
 
 
 def build_parser() -> argparse.ArgumentParser:
@@ -52,7 +45,8 @@ def build_parser() -> argparse.ArgumentParser:
             formatter_class=argparse.RawDescriptionHelpFormatter,
         )
         command.add_arguments(sub)
-        sub.set_defaults(run=command.run, command=command.NAME)
+        after = getattr(command, "AFTER_INTERRUPTION", "nothing was written")  # commands that keep what they did say so
+        sub.set_defaults(run=command.run, after_interruption=after)
     return parser
 
 
@@ -74,7 +68,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         print_error(f"{error.filename or ''}: {error.strerror or error}".lstrip(": "))
         return BAD_INPUT
     except KeyboardInterrupt:
-        print_error(f"interrupted; {_AFTER_INTERRUPTION.get(parsed.command, 'nothing was written')}")
+        print_error(f"interrupted; {parsed.after_interruption}")
         return INTERRUPTED
     return 0 if succeeded else BAD_INPUT
 

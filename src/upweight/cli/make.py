@@ -1,14 +1,13 @@
 """``upweight make``: a dataset by its name, played by the behaviour policies that come with the package."""
 
 import argparse
-from pathlib import Path
 
 from upweight.base.errors import DatasetError
 from upweight.base.text import table
+from upweight.cli.options import add_json, add_writing, write_dataset
 from upweight.cli.terminal import print_json
 from upweight.data.reference_scores import normalize_returns, reference_scores
 from upweight.data.statistics import positive_sided_variance
-from upweight.io.registry import formats, save
 from upweight.recipes.make import make_dataset
 from upweight.recipes.recipe import recipe_names
 
@@ -24,6 +23,7 @@ names are TASK-KIND; KIND is random, medium, expert, medium-expert, medium-repla
 expert-random-5: 5% of the steps by the expert, the rest by uniformly random actions
 what was played is kept in the cache folder (UPWEIGHT_CACHE), so the next dataset that needs it is quick, and an interrupted
 command goes on where it was; every other command takes such a name in place of a file"""
+AFTER_INTERRUPTION = "the same command goes on with what was collected"
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -32,9 +32,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--steps", type=int, help="at least this many (default: 1,000,000; classic control 100,000)")
     parser.add_argument("--seed", type=int, default=0, help="of the episodes (default: 0)")
     parser.add_argument("--workers", type=int, help="processes (default: one per core); the data do not depend on it")
-    parser.add_argument("-o", "--output", type=Path, help="file to write; the suffix names the format")
-    parser.add_argument("--format", choices=sorted(formats()), help="write this format whatever the suffix")
-    parser.add_argument("--json", action="store_true", help="print JSON instead of a table")
+    add_writing(parser, required=False)
+    add_json(parser, "a table")
 
 
 def run(arguments: argparse.Namespace) -> None:
@@ -45,7 +44,7 @@ def run(arguments: argparse.Namespace) -> None:
     if arguments.name is None or arguments.output is None:
         raise DatasetError("expected the name of a dataset and -o FILE; upweight make --list prints all names")
     dataset = make_dataset(arguments.name, steps=arguments.steps, seed=arguments.seed, workers=arguments.workers)
-    lost = save(dataset, arguments.output, format=arguments.format)
+    lost, line = write_dataset(dataset, arguments)
     scores = normalize_returns(dataset.returns, reference_scores(arguments.name))
     summary = {
         "output": str(arguments.output),
@@ -67,4 +66,4 @@ def run(arguments: argparse.Namespace) -> None:
         rows.append([part["label"], f"{part['episodes']:,}", f"{part['steps']:,}", f"{mine.mean():.3f}"])
     print(table(rows, header=["played by", "episodes", "steps", "mean score"], align=str.ljust))
     print(f"\nmean normalised return {scores.mean():.4f}, RPSV {summary['rpsv']:.6f}")
-    print(f"wrote {arguments.output}: {dataset.num_episodes:,} episodes, {dataset.num_steps:,} steps")
+    print(line)

@@ -1,12 +1,10 @@
 """``upweight mix``: a share of good episodes in a dataset of poor ones."""
 
 import argparse
-from pathlib import Path
 
-from upweight.cli.options import add_data, add_reading, read_dataset
+from upweight.cli.options import add_data, add_json, add_reading, add_writing, read_dataset, write_dataset
 from upweight.cli.terminal import print_json
 from upweight.data.mixing import mix
-from upweight.io.registry import formats, save
 
 NAME = "mix"
 HELP = "mix good episodes into poor ones, as the paper's datasets are made"
@@ -36,9 +34,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar=("GOOD", "POOR"),
         help="provenance labels (default: the sources' own, else good and poor)",
     )
-    parser.add_argument("-o", "--output", type=Path, required=True, help="file to write; the suffix names the format")
-    parser.add_argument("--format", choices=sorted(formats()), help="write this format whatever the suffix")
-    parser.add_argument("--json", action="store_true", help="print JSON instead of a line per part")
+    add_writing(parser)
+    add_json(parser, "a line per part")
     add_reading(parser)
 
 
@@ -52,7 +49,7 @@ def run(arguments: argparse.Namespace) -> None:
         replace=arguments.replace,
         labels=tuple(arguments.labels) if arguments.labels else None,
     )
-    lost = save(mixed, arguments.output, format=arguments.format)
+    lost, line = write_dataset(mixed, arguments)
     summary = mixed.metadata["mix"]
     if arguments.json:
         print_json({"output": str(arguments.output), "lost": lost, **summary})
@@ -64,4 +61,4 @@ def run(arguments: argparse.Namespace) -> None:
                 f"{role}: {part['episodes']:,} episodes ({part['distinct_episodes']:,} distinct), "
                 f"{part['steps']:,} steps of {part['target_steps']:,} asked for, from {part['source']}"
             )
-    print(f"wrote {arguments.output}: {mixed.num_episodes:,} episodes, {mixed.num_steps:,} steps")
+    print(line)

@@ -4,17 +4,17 @@ import argparse
 import re
 import tomllib
 from collections.abc import Callable, Sequence
-from dataclasses import fields
-from typing import Any
+from dataclasses import Field, fields
+from pathlib import Path
+from typing import Any, get_args, get_type_hints
 
 from upweight.base.errors import WeightingError
 from upweight.data.dataset import Dataset
-from upweight.io.registry import formats
+from upweight.io.registry import formats, save
 from upweight.loading import load
 from upweight.weightings.registry import make_weighting, weighting_classes
 from upweight.weightings.weighting import Weighting
 
-_SETTINGS = ("temperature", "fraction", "threshold", "high")  # of weightings, as command-line options
 _BARE_WORD = r"""[A-Za-z][^\s,"'\[\]{}]*"""  # that --set takes without quotes
 
 
@@ -46,26 +46,48 @@ def add_reading(parser: argparse.ArgumentParser) -> None:
     )
 
 
+def add_writing(parser: argparse.ArgumentParser, *, required: bool = True) -> None:
+    """Where a dataset goes, for :func:`write_dataset`."""
+    parser.add_argument(
+        "-o", "--output", type=Path, required=required, help="file or folder to write; the suffix names the format"
+    )
+    parser.add_argument("--format", choices=sorted(formats()), help="write this format whatever the suffix")
+
+
+def add_json(parser: argparse.ArgumentParser, instead_of: str = "text") -> None:
+    parser.add_argument("--json", action="store_true", help=f"print JSON instead of {instead_of}")
+
+
 def add_weighting(parser: argparse.ArgumentParser, *, several: bool, default: str | None) -> None:
+    """Which weighting, and an option for every setting that one of them has."""
     group = parser.add_argument_group("weighting")
-    names = sorted(weighting_classes())
     extra: dict[str, Any] = {"action": "append"} if several else {"default": default}
     note = f"{'may be given several times; ' if several else ''}default: {default or 'all that fit the data'}"
     group.add_argument(
         "--weighting",
         metavar="NAME",
-        help=f"one of {', '.join(names)}: rw by return, aw by advantage over the initial state, top keeps the best "
-        f"episodes, half draws equally from two sources ({note})",
+        help=f"one of {', '.join(weighting_classes())}: rw by return, aw by advantage over the initial state, top keeps "
+        f"the best episodes, half draws equally from two sources ({note})",
         **extra,
     )
-    group.add_argument(
-        "--temperature",
-        type=float,
-        help="of rw and aw: small means only the best episodes count (default 0.1; training CQL: 0.2)",
-    )
-    group.add_argument("--fraction", type=float, help="of top: share of the episodes to keep (default 0.1)")
-    group.add_argument("--threshold", type=float, help="of half: split by this return instead of by labels")
-    group.add_argument("--high", help="of half: the label of the good half, where there are more than two")
+    for name, owners in _settings().items():
+        kind, setting = next(iter(owners.values()))
+        usual = "" if setting.default is None else f" (default {setting.default})"
+        text = f"of {' and '.join(owners)}: {setting.metadata.get('help', name.replace('_', ' '))}{usual}"
+        how: dict[str, Any] = {"action": argparse.BooleanOptionalAction} if kind is bool else {"type": kind}
+        group.add_argument(f"--{name.replace('_', '-')}", dest=name, help=text.replace("%", "%%"), **how)
+
+
+def _settings() -> dict[str, dict[str, tuple[type, Field[Any]]]]:
+    """The settings of weightings that fit on a command line: {setting: {weighting: (its type, its field)}}."""
+    found: dict[str, dict[str, tuple[type, Field[Any]]]] = {}
+    for name, weighting in weighting_classes().items():
+        types = get_type_hints(weighting)
+        for setting in fields(weighting):
+            kinds = [kind for kind in get_args(types[setting.name]) or (types[setting.name],) if kind is not type(None)]
+            if len(kinds) == 1 and kinds[0] in {int, float, str, bool}:
+                found.setdefault(setting.name, {})[name] = (kinds[0], setting)
+    return found
 
 
 def add_settings(parser: argparse.ArgumentParser, *, what: str, example: str) -> None:
@@ -100,6 +122,12 @@ def read_dataset(name: str, arguments: argparse.Namespace) -> Dataset:
     return load(name, format=arguments.input_format, horizon=arguments.horizon, num_actions=arguments.num_actions)
 
 
+def write_dataset(dataset: Dataset, arguments: argparse.Namespace) -> tuple[list[str], str]:
+    """Save a dataset; what was lost, and a line that says what was written."""
+    lost = save(dataset, arguments.output, format=arguments.format)
+    return lost, f"wrote {arguments.output}: {dataset.num_episodes:,} episodes, {dataset.num_steps:,} steps"
+
+
 def weightings_from(
     arguments: argparse.Namespace, make: Callable[..., Weighting] = make_weighting
 ) -> list[Weighting] | None:
@@ -108,16 +136,18 @@ def weightings_from(
     ``make(name, **settings)`` says what a name means.
     """
     named = arguments.weighting
-    given = {name: value for name in _SETTINGS if (value := getattr(arguments, name)) is not None}
+    settings = _settings()
+    given = {name: value for name in settings if (value := getattr(arguments, name)) is not None}
     if named is None:
         if given:
             raise WeightingError(f"--{next(iter(given))} needs --weighting to say what it is for")
         return None
-    chosen, used = [], set()
+    chosen: list[Weighting] = []
+    used: set[str] = set()
     for name in [named] if isinstance(named, str) else named:
-        known = {field.name for field in fields(weighting_classes()[name])} if name in weighting_classes() else set()
-        used |= known & given.keys()
-        chosen.append(make(name, **{key: value for key, value in given.items() if key in known}))
+        mine = {key: value for key, value in given.items() if name in settings[key]}
+        used |= mine.keys()
+        chosen.append(make(name, **mine))
     unused = given.keys() - used
     if unused:
         raise WeightingError(f"--{sorted(unused)[0]} is not a setting of {', '.join(w.name for w in chosen)}")

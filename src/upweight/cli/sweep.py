@@ -28,6 +28,7 @@ and paper/official_iql, each at --scale smoke (does it run?), quick (three seeds
 default: five seeds, a million updates); --plan says how long each would take here
 finished runs are never repeated: stop it (Ctrl-C) and start it again as you like; upweight.studies.experiment_file
 explains the files, and the folder is plain JSON"""
+AFTER_INTERRUPTION = "finished runs are stored, and the same command goes on from the last checkpoint"
 
 _EXAMPLE = "updates=250_000"
 

@@ -10,6 +10,7 @@ from upweight.base.errors import MissingExtraError, WeightingError
 from upweight.base.text import number, table
 from upweight.cli.options import (
     add_data,
+    add_json,
     add_reading,
     add_settings,
     add_weighting,
@@ -30,6 +31,7 @@ examples:
   upweight train mixed.hdf5 --algorithm iql --weighting rw --seeds 5 --updates 250000 -o runs/iql --resume
 
 the folder then holds policies/run-000.safetensors, ... (upweight.load_policy), results.json and metrics.jsonl"""
+AFTER_INTERRUPTION = "the same command with --resume goes on from the last checkpoint"
 
 _EXAMPLE = "expectile=0.9"
 
@@ -63,7 +65,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--max-agents", type=int, help="train at most this many together (default: as many as fit)")
     parser.add_argument("-o", "--output", type=Path, required=True, help="folder to write to")
     parser.add_argument("--resume", action="store_true", help="go on with the interrupted training in that folder")
-    parser.add_argument("--json", action="store_true", help="print the results as JSON")
+    add_json(parser, "a table")
     add_weighting(parser, several=True, default="rw")
     add_reading(parser)
 

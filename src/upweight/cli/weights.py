@@ -7,7 +7,7 @@ import numpy as np
 
 from upweight.base.errors import DatasetError
 from upweight.base.files import atomic_target
-from upweight.cli.options import add_data, add_reading, add_weighting, read_dataset, weightings_from
+from upweight.cli.options import add_data, add_json, add_reading, add_weighting, read_dataset, weightings_from
 from upweight.cli.terminal import print_json
 from upweight.data.statistics import effective_episodes
 from upweight.inspection.effect import describe_weighting
@@ -29,7 +29,7 @@ the file holds, per episode in the order of the dataset:
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_data(parser)
     parser.add_argument("-o", "--output", type=Path, required=True, help="npz file to write")
-    parser.add_argument("--json", action="store_true", help="print JSON instead of a line")
+    add_json(parser, "a line")
     add_weighting(parser, several=False, default="rw")
     add_reading(parser)
 

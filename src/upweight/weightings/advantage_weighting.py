@@ -31,7 +31,9 @@ class AdvantageWeighting(Weighting):
     ``baseline(initial_observations [K, ...], returns [K]) -> values [K]`` estimates V(s0); least squares unless given.
     """
 
-    temperature: float = 0.1
+    temperature: float = field(
+        default=0.1, metadata={"help": "small means only the best episodes count; CQL trains with 0.2 unless told"}
+    )
     baseline: Baseline = field(default_factory=LinearBaseline, metadata={"json": False})
     name: ClassVar[str] = "aw"
 

@@ -3,7 +3,7 @@ r"""Half: half of each batch from the good part of the data, half from the rest.
 :math:`w_{i,t} = 0.5/|D_{high}|` in the good part and :math:`0.5/|D_{low}|` in the other, sizes in transitions.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import ClassVar
 
 import numpy as np
@@ -22,8 +22,8 @@ class Half(Weighting):
     matter to the weights.
     """
 
-    threshold: float | None = None  # returns above it are the good half
-    high: str | None = None  # the good label, where there are more than two
+    threshold: float | None = field(default=None, metadata={"help": "split by this return instead of by labels"})
+    high: str | None = field(default=None, metadata={"help": "label of the good half, where there are more than two"})
     name: ClassVar[str] = "half"
     affine_invariant: ClassVar[bool] = False
     uniform_when_constant: ClassVar[bool] = False

@@ -1,6 +1,6 @@
 r"""RW: weights grow exponentially with the return, :math:`w_i \propto \exp(\hat G_i/\alpha)`."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import ClassVar
 
 import numpy as np
@@ -19,7 +19,9 @@ class ReturnWeighting(Weighting):
     choice for BC, TD3+BC and IQL), 148 times at 0.2 (for CQL).
     """
 
-    temperature: float = 0.1
+    temperature: float = field(
+        default=0.1, metadata={"help": "small means only the best episodes count; CQL trains with 0.2 unless told"}
+    )
     name: ClassVar[str] = "rw"
 
     def __post_init__(self) -> None:

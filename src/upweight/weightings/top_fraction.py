@@ -1,6 +1,6 @@
 r"""Top-x%: keep the best episodes, forget the rest (percentage filtering, as in %BC)."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import ClassVar
 
 import numpy as np
@@ -18,7 +18,7 @@ class TopFraction(Weighting):
     The count is of *episodes*, not of steps. Among equal returns the earlier episode is kept.
     """
 
-    fraction: float = 0.1
+    fraction: float = field(default=0.1, metadata={"help": "share of the episodes to keep"})
     name: ClassVar[str] = "top"
     permutation_equivariant: ClassVar[bool] = False  # ties are broken by position
     uniform_when_constant: ClassVar[bool] = False

@@ -1,7 +1,8 @@
 """What every weighting is: a frozen dataclass that maps a dataset to episode weights.
 
 To add one, write a file in this folder with a subclass of :class:`Weighting` that has a ``name`` and a
-``weigh`` method. The command line, the docs and the contract tests pick it up.
+``weigh`` method. The command line, the docs and the contract tests pick it up. Its fields become options
+of the command line, with the help in their metadata: ``field(default=0.1, metadata={"help": "..."})``.
 """
 
 import warnings
