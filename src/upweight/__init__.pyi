@@ -13,9 +13,8 @@ from upweight.base.errors import (
     WeightingError as WeightingError,
 )
 from upweight.data.baseline import LinearBaseline as LinearBaseline
-from upweight.data.combine import concat as concat
 from upweight.data.dataset import Dataset as Dataset, Transitions as Transitions
-from upweight.data.mixing import mix as mix
+from upweight.data.mix import concat as concat, mix as mix
 from upweight.data.reference_scores import (
     ReferenceScores as ReferenceScores,
     normalize_returns as normalize_returns,

@@ -4,7 +4,7 @@ import argparse
 
 from upweight.cli.options import add_data, add_json, add_reading, add_writing, read_dataset, write_dataset
 from upweight.cli.terminal import print_json
-from upweight.data.mixing import mix
+from upweight.data.mix import mix
 
 NAME = "mix"
 HELP = "mix good episodes into poor ones, as the paper's datasets are made"

@@ -1,7 +1,7 @@
 """The dataset: a flat, read-only log of steps and the episodes it falls into."""
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from types import MappingProxyType
 from typing import Any, NamedTuple
@@ -10,10 +10,9 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from upweight.base.errors import DatasetError
-from upweight.data import construct
+from upweight.data import construct, validate
 from upweight.data.columns import Column, GatheredColumn, ShiftedColumn, read_only
 from upweight.data.segment import Episodes
-from upweight.data.validate import check_finite
 
 
 class Transitions(NamedTuple):
@@ -146,10 +145,8 @@ class Dataset:
         source: str = "dataset",
     ) -> "Dataset":
         """Put checked parts together; what formats use after reading them."""
-        construct.check_columns(episodes, observations, actions, rewards, next_observations, source=source)
-        if labels is not None:
-            labels = construct.as_labels(labels, num_episodes=len(episodes), source=source)
-        construct.check_num_actions(num_actions, actions, source=source)
+        validate.check_columns(episodes, observations, actions, rewards, next_observations, source=source)
+        validate.check_num_actions(num_actions, actions, source=source)
         return cls(
             episodes=episodes,
             _observations=observations,
@@ -157,9 +154,9 @@ class Dataset:
             _rewards=rewards,
             _next_observations=next_observations,
             _returns=returns,
-            labels=labels,
+            labels=validate.as_labels(labels, num_episodes=len(episodes), source=source),
             num_actions=num_actions,
-            metadata=construct.as_metadata(metadata, source=source),
+            metadata=validate.as_metadata(metadata, source=source),
             source=source,
         )
 
@@ -231,12 +228,10 @@ class Dataset:
     @cached_property
     def next_observations(self) -> NDArray[Any]:
         """[M, ...]; at an end whose next observation is unknown, the last observation itself."""
-        column = self._next_observations
-        if column is None:
-            self.observations  # noqa: B018  (checked for NaN before it is shifted)
-            column = ShiftedColumn(self._observations, self.episodes.last_steps)
-            return column.read()
-        return self._checked(column, "next_observations")
+        if self._next_observations is not None:
+            return self._checked(self._next_observations, "next_observations")
+        self.observations  # noqa: B018  (checked for NaN before it is shifted)
+        return ShiftedColumn(self._observations, self.episodes.last_steps).read()
 
     @cached_property
     def terminated(self) -> NDArray[np.bool_]:
@@ -249,10 +244,15 @@ class Dataset:
         return self._at_ends(self.episodes.truncated)
 
     @cached_property
+    def trainable(self) -> NDArray[np.bool_]:
+        """[M] False on last steps that lead to an unknown observation."""
+        return ~self._at_ends(self.num_transitions < self.lengths)
+
+    @cached_property
     def initial_observations(self) -> NDArray[Any]:
         """[N, ...] first observation of each episode, read without the others where the file allows."""
         rows = self._observations.rows(self.starts)
-        check_finite(rows, key="observations", source=f"{self.source} (first observation of each episode)")
+        validate.check_finite(rows, key="observations", source=f"{self.source} (first observation of each episode)")
         return read_only(rows)
 
     @cached_property
@@ -309,13 +309,14 @@ class Dataset:
     # ---- other datasets from this one ---------------------------------------------------------------------------
     def subset(self, episodes: ArrayLike) -> "Dataset":
         """The given episodes (indices, in that order and with repetitions, or a boolean mask [N])."""
-        chosen = construct.as_episode_index(episodes, num_episodes=self.num_episodes, source=self.source)
+        chosen = validate.as_episode_index(episodes, num_episodes=self.num_episodes, source=self.source)
         steps = self.episodes.steps_of(chosen)
 
         def gather(column: Column | None) -> Column | None:
             return None if column is None else GatheredColumn(column, steps)
 
-        return Dataset(
+        return replace(
+            self,
             episodes=self.episodes.take(chosen),
             _observations=GatheredColumn(self._observations, steps),
             _actions=GatheredColumn(self._actions, steps),
@@ -323,9 +324,6 @@ class Dataset:
             _next_observations=gather(self._next_observations),
             _returns=None if self._returns is None else self._returns[chosen],
             labels=None if self.labels is None else self.labels[chosen],
-            num_actions=self.num_actions,
-            metadata=self.metadata,
-            source=self.source,
         )
 
     def split(self, fraction: float, *, seed: int) -> tuple["Dataset", "Dataset"]:
@@ -341,38 +339,33 @@ class Dataset:
 
     def mark_incomplete(self, episodes: ArrayLike) -> "Dataset":
         """The same dataset with the given episodes declared cut short by the collector."""
-        chosen = construct.as_episode_index(
+        chosen = validate.as_episode_index(
             episodes, num_episodes=self.num_episodes, source=self.source, allow_none=True
         )
         complete = self.complete.copy()
         complete[chosen] = False
-        marked = Episodes(
-            self.lengths, self.episodes.terminated, self.episodes.truncated, complete, self.episodes.final_known
-        )
-        return self._replace(episodes=marked)
+        return replace(self, episodes=replace(self.episodes, complete=complete))
 
     def with_labels(self, labels: Sequence[str] | NDArray[np.str_] | str) -> "Dataset":
         """The same dataset with provenance ``labels`` [N], or one label for all episodes."""
         if isinstance(labels, str):
             labels = [labels] * self.num_episodes
-        return self._replace(labels=construct.as_labels(labels, num_episodes=self.num_episodes, source=self.source))
+        return replace(self, labels=validate.as_labels(labels, num_episodes=self.num_episodes, source=self.source))
 
     def with_num_actions(self, num_actions: int | None) -> "Dataset":
         """The same dataset, told how many discrete actions there are (it may not show them all)."""
-        construct.check_num_actions(num_actions, self._actions, source=self.source)
-        return self._replace(num_actions=num_actions)
+        validate.check_num_actions(num_actions, self._actions, source=self.source)
+        return replace(self, num_actions=num_actions)
 
     def with_metadata(self, **entries: Any) -> "Dataset":
         """The same dataset with more (JSON-able) metadata."""
-        return self._replace(metadata=construct.as_metadata({**self.metadata, **entries}, source=self.source))
+        return replace(self, metadata=validate.as_metadata({**self.metadata, **entries}, source=self.source))
 
     def check(self) -> "Dataset":
         """Read and check every array now rather than at first access; returns the dataset."""
-        for name in ("observations", "actions", "next_observations"):
+        of_rewards = ("returns", "rewards") if self.has_rewards else ()
+        for name in ("observations", "actions", "next_observations", *of_rewards):
             getattr(self, name)
-        if self.has_rewards:
-            self.returns  # noqa: B018
-            self.rewards  # noqa: B018
         return self
 
     def __repr__(self) -> str:
@@ -391,13 +384,9 @@ class Dataset:
         self.__dict__.update(state, metadata=MappingProxyType(state["metadata"]))
 
     # ---- inside -----------------------------------------------------------------------------------------------
-    def _replace(self, **changes: Any) -> "Dataset":
-        # dataclasses.replace would do, but for fields whose name starts with an underscore it is no clearer.
-        return Dataset(**{name: changes.get(name, getattr(self, name)) for name in self.__dataclass_fields__})
-
     def _checked(self, column: Column, key: str) -> NDArray[Any]:
         array = column.read()
-        check_finite(array, key=key, source=self.source)
+        validate.check_finite(array, key=key, source=self.source)
         return array
 
     def _at_ends(self, flags: NDArray[np.bool_]) -> NDArray[np.bool_]:
@@ -408,8 +397,3 @@ class Dataset:
     @cached_property
     def _is_last(self) -> NDArray[np.bool_]:
         return self._at_ends(np.ones(self.num_episodes, bool))
-
-    @cached_property
-    def trainable(self) -> NDArray[np.bool_]:
-        """[M] False on last steps that lead to an unknown observation."""
-        return ~self._at_ends(self.num_transitions < self.lengths)

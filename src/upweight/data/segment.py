@@ -14,7 +14,7 @@ from only if the observation after it is known (``final_known``). A fragment wit
 marked incomplete: its steps are real, its return is not.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from functools import cached_property
 
 import numpy as np
@@ -57,13 +57,7 @@ class Episodes:
 
     def take(self, index: NDArray[np.int64]) -> "Episodes":
         """The episodes at ``index``, in that order."""
-        return Episodes(
-            self.lengths[index],
-            self.terminated[index],
-            self.truncated[index],
-            self.complete[index],
-            self.final_known[index],
-        )
+        return Episodes(**{field.name: getattr(self, field.name)[index] for field in fields(self)})
 
     def steps_of(self, index: NDArray[np.int64]) -> NDArray[np.int64]:
         """Flat step indices of the episodes at ``index``, episode after episode."""
@@ -74,13 +68,8 @@ class Episodes:
 
 def join(parts: "list[Episodes]") -> Episodes:
     """The episodes of several logs laid one after the other."""
-    return Episodes(
-        np.concatenate([part.lengths for part in parts]),
-        np.concatenate([part.terminated for part in parts]),
-        np.concatenate([part.truncated for part in parts]),
-        np.concatenate([part.complete for part in parts]),
-        np.concatenate([part.final_known for part in parts]),
-    )
+    names = [field.name for field in fields(Episodes)]
+    return Episodes(**{name: np.concatenate([getattr(part, name) for part in parts]) for name in names})
 
 
 def segment(

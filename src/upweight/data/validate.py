@@ -1,11 +1,16 @@
 """Checks at the door: turn what a user or a file gives into arrays the rest of the package can trust."""
 
+import json
+from collections.abc import Mapping
+from types import MappingProxyType
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from upweight.base.errors import DatasetError, WeightingError
+from upweight.data.columns import Column
+from upweight.data.segment import Episodes
 
 NUMERIC_KINDS = "biuf"
 _FINITE_BLOCK_BYTES = 1 << 24
@@ -80,6 +85,85 @@ def check_finite(array: NDArray[Any], *, key: str, source: str) -> None:
             f"{source}: key {key!r}: expected finite numbers, found NaN or infinity in row {row} "
             f"({int(bad.sum())} such rows nearby); repair or drop the episode"
         )
+
+
+def check_columns(
+    episodes: Episodes,
+    observations: Column,
+    actions: Column,
+    rewards: Column | None,
+    next_observations: Column | None,
+    *,
+    source: str,
+) -> None:
+    """Refuse columns that do not fit the episodes or each other."""
+    columns = {
+        "observations": observations,
+        "actions": actions,
+        "rewards": rewards,
+        "next_observations": next_observations,
+    }
+    for key, column in columns.items():
+        if column is not None:
+            check_step_array(column.shape, column.dtype, key=key, num_steps=episodes.num_steps, source=source)
+    if next_observations is not None and next_observations.shape != observations.shape:
+        raise DatasetError(
+            f"{source}: key 'next_observations': expected the shape of the observations {observations.shape}, "
+            f"found {next_observations.shape}"
+        )
+
+
+def check_num_actions(num_actions: int | None, actions: Column, *, source: str) -> None:
+    """Refuse a number of discrete actions that cannot be; whether all actions are below it shows when they are read."""
+    if num_actions is None:
+        return
+    if isinstance(num_actions, bool) or not isinstance(num_actions, int) or num_actions < 1:
+        raise DatasetError(f"{source}: num_actions: expected a whole number of at least 1, found {num_actions!r}")
+    if actions.dtype.kind not in "biu" or actions.shape[1:] not in {(), (1,)}:
+        raise DatasetError(
+            f"{source}: num_actions: expected actions of one whole number per step, "
+            f"found {actions.dtype} of shape {actions.shape[1:]}; leave it out for others"
+        )
+
+
+def as_metadata(entries: Mapping[str, Any] | None, *, source: str) -> Mapping[str, Any]:
+    """A read-only copy of metadata that JSON can express."""
+    metadata = dict(entries or {})
+    try:
+        json.dumps(metadata)
+    except (TypeError, ValueError) as error:
+        raise DatasetError(f"{source}: expected metadata that can be written as JSON ({error})") from None
+    return MappingProxyType(metadata)
+
+
+def as_labels(labels: Any, *, num_episodes: int, source: str) -> NDArray[np.str_] | None:
+    """Provenance labels as an array of strings [N]; None if there are none."""
+    if labels is None:
+        return None
+    array = np.asarray(labels)
+    if array.shape != (num_episodes,):
+        raise DatasetError(f"{source}: expected {num_episodes} labels (one per episode), found shape {array.shape}")
+    array = array.astype(str)
+    array.flags.writeable = False
+    return array
+
+
+def as_episode_index(values: Any, *, num_episodes: int, source: str, allow_none: bool = False) -> NDArray[np.int64]:
+    """Episode indices from indices or a boolean mask [N]."""
+    array = np.asarray(values)
+    if array.dtype == bool:
+        if array.shape != (num_episodes,):
+            raise DatasetError(f"{source}: expected a mask over {num_episodes} episodes, found shape {array.shape}")
+        array = np.flatnonzero(array)
+    array = np.atleast_1d(array)
+    if array.size == 0 and allow_none:
+        return np.empty(0, np.int64)
+    if array.ndim != 1 or array.size == 0 or array.dtype.kind not in "iu":
+        raise DatasetError(f"{source}: expected at least one episode, given by whole numbers or a mask [N]")
+    array = array.astype(np.int64)
+    if array.min() < -num_episodes or array.max() >= num_episodes:
+        raise DatasetError(f"{source}: expected episode indices below {num_episodes}, found {array.max()}")
+    return array % num_episodes
 
 
 def as_weights(values: Any, *, count: int, what: str) -> NDArray[np.float64]:

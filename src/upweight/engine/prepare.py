@@ -10,9 +10,9 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from upweight.base.errors import DatasetError
-from upweight.data.construct import as_episode_index
 from upweight.data.dataset import Dataset
 from upweight.data.statistics import episode_mass
+from upweight.data.validate import as_episode_index
 from upweight.engine.algorithm import Algorithm, Setup
 from upweight.engine.population import Agents, Data
 from upweight.engine.run import Run

@@ -4,9 +4,9 @@ import numpy as np
 
 from upweight.base.errors import DatasetError
 from upweight.base.optional import installed_versions
-from upweight.data.combine import concat
 from upweight.data.dataset import Dataset
 from upweight.data.fingerprint import content_hash
+from upweight.data.mix import concat
 from upweight.recipes.recipe import Part, find_recipe
 from upweight.recipes.streams import Chunk, Stream
 from upweight.recipes.tasks import Task

@@ -11,8 +11,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from upweight.base.errors import DatasetError
-from upweight.data.combine import concat
 from upweight.data.dataset import Dataset
+from upweight.data.mix import concat
 from upweight.recipes.make import part_steps, play_part
 from upweight.recipes.recipe import Part, find_recipe
 from upweight.recipes.streams import episodes_for

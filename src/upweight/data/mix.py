@@ -1,16 +1,46 @@
-r"""Mix a good dataset into a poor one: the paper's :math:`\sigma\%` datasets.
+"""Datasets of several: laid one after the other (:func:`concat`), or the paper's mixes (:func:`mix`)."""
 
-A share ``fraction`` of the *steps* comes from the good dataset, the rest from the other, in whole episodes
-drawn at random. Each part stops at the first episode that reaches its target, so it overshoots by less than
-one episode. The good part comes first.
-"""
+from collections.abc import Sequence
 
 import numpy as np
 from numpy.typing import NDArray
 
 from upweight.base.errors import DatasetError
-from upweight.data.combine import concat
+from upweight.data.columns import Column, ConcatenatedColumn, ShiftedColumn
 from upweight.data.dataset import Dataset
+from upweight.data.segment import join
+
+
+def concat(datasets: Sequence[Dataset], *, source: str | None = None) -> Dataset:
+    """One dataset with the episodes of all, in order. Labels are kept if every part has them."""
+    if not datasets:
+        raise DatasetError("concat: expected at least one dataset, found none")
+    first = datasets[0]
+    for other in datasets[1:]:
+        for what in ("observation_shape", "action_shape", "discrete_actions", "has_rewards"):
+            if getattr(other, what) != getattr(first, what):
+                raise DatasetError(
+                    f"cannot join {first.source!r} and {other.source!r}: expected the same {what}, "
+                    f"found {getattr(first, what)} and {getattr(other, what)}"
+                )
+    numbers = {dataset.num_actions for dataset in datasets if dataset.num_actions is not None}
+    if len(numbers) > 1:
+        raise DatasetError(f"cannot join datasets of different num_actions: found {sorted(numbers)}")
+    rewards = [dataset._rewards for dataset in datasets if dataset._rewards is not None]
+    labels = [dataset.labels for dataset in datasets if dataset.labels is not None]
+    has_next = any(dataset._next_observations is not None for dataset in datasets)
+    has_returns = any(dataset._returns is not None for dataset in datasets)
+    return Dataset.assemble(
+        episodes=join([dataset.episodes for dataset in datasets]),
+        observations=_joined([dataset._observations for dataset in datasets]),
+        actions=_joined([dataset._actions for dataset in datasets]),
+        rewards=_joined(rewards) if rewards else None,
+        next_observations=_joined([_next_column(dataset) for dataset in datasets]) if has_next else None,
+        returns=np.concatenate([dataset.returns for dataset in datasets]) if has_returns else None,
+        labels=np.concatenate(labels) if len(labels) == len(datasets) else None,
+        num_actions=next(iter(numbers), None),
+        source=source or " + ".join(dict.fromkeys(dataset.source for dataset in datasets)),
+    )
 
 
 def mix(
@@ -23,9 +53,10 @@ def mix(
     replace: bool = False,
     labels: tuple[str, str] | None = None,
 ) -> Dataset:
-    """Whole episodes of ``good`` and ``poor``, ``fraction`` of ``num_steps`` steps from the former.
+    r"""The paper's :math:`\sigma\%` datasets: whole episodes, ``fraction`` of ``num_steps`` *steps* from ``good``.
 
-    Episodes are drawn without replacement; ``replace=True`` draws with replacement, as the paper's code did
+    Each part stops at the first episode that reaches its target, so it overshoots by less than one episode; the good one
+    comes first. Episodes are drawn without replacement; ``replace=True`` draws with replacement, as the paper's code did
     (duplicates then make the mix less diverse than it looks). Incomplete episodes are never drawn. Labels of the
     sources are kept; a source without any is labelled ``labels[i]``, by default "good" or "poor". The counts,
     distinct episodes included, are in ``metadata["mix"]``.
@@ -81,3 +112,14 @@ def _draw_episodes(source: Dataset, target: int, rng: np.random.Generator, repla
         order = rng.permutation(len(whole))
     reached = np.cumsum(lengths[order])
     return whole[order[: int(np.searchsorted(reached, target)) + 1]]
+
+
+def _joined(columns: Sequence[Column]) -> Column:
+    return columns[0] if len(columns) == 1 else ConcatenatedColumn(columns)
+
+
+def _next_column(dataset: Dataset) -> Column:
+    """The dataset's own next observations, or its observations shifted."""
+    if dataset._next_observations is not None:
+        return dataset._next_observations
+    return ShiftedColumn(dataset._observations, dataset.episodes.last_steps)
