@@ -4,6 +4,7 @@ import itertools
 import json
 import os
 import re
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -97,11 +98,13 @@ def table_rows(page: str, head: str) -> list[list[str]]:
 
 
 def test_every_key_of_an_experiment_is_in_the_docs() -> None:
-    from upweight.studies.experiment_keys import _TYPES, DEFAULTS
+    from upweight.studies.grid import KEYS, Grid
 
     shown = {cells[0].strip("`"): cells[1].strip("`") for cells in table_rows("docs/experiments.md", "key")}
-    assert shown.keys() == _TYPES.keys()
-    assert {key: json.loads(shown[key]) for key in DEFAULTS} == DEFAULTS
+    assert shown.keys() == KEYS.keys()
+    usual = asdict(Grid(datasets=[], algorithms=[], updates=1))
+    for key in ("weightings", "seeds", "episodes", "precision", "dataset_seed"):
+        assert json.loads(shown[key]) == usual[key]
 
 
 def test_scales_are_those_of_the_suites() -> None:

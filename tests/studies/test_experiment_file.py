@@ -1,15 +1,15 @@
 """Experiment files: what they spell out, and what is wrong with wrong ones."""
 
+import json
 from pathlib import Path
 
 import numpy as np
 import pytest
 
 import upweight as uw
-from upweight.report.names import name_sampler
-from upweight.studies.experiment_file import find_experiment, read_experiment, suite_names
-from upweight.studies.experiment_text import ExperimentError, find_statements
-from upweight.studies.run_spec import run_spec_from_dict
+from upweight.report.names import name_weighting
+from upweight.studies.experiment_file import ExperimentError, find_experiment, read_experiment, suite_names
+from upweight.studies.run_spec import RunSpec, run_spec_from_dict
 from upweight.sweeps.packing import Population
 from upweight.sweeps.run_data import load_data
 
@@ -86,52 +86,52 @@ def test_a_name_stands_for_everything_that_matters(tmp_path: Path) -> None:
     ("change", "message"),
     [
         (("updates = 10", "updates = "), r"study\.toml: not a TOML file: .*line 2"),
-        (("updates = 10", "updatse = 10"), r"line 2: updatse: unknown key; did you mean 'updates'"),
-        (("[scale.smoke]", "[scales.smoke]"), r"line 15: scales: unknown key.*did you mean 'scale'"),
-        (("[[grid]]", "[[grids]]"), r"line \d+: grids: unknown key.*did you mean 'grid'"),
-        (("[[grid]]", "[[grid]]\nname = 'x'"), r"line \d+: name: belongs at the top of the file"),
-        (('name = "study"', "name = 3"), r"line 1: name: expected text in quotes, found 3"),
-        (("updates = 10", 'updates = "many"'), r"line 2: updates: expected int, found 'many'"),
-        (("updates = 10", "updates = true"), r"line 2: updates: expected int, found True"),
-        (("updates = 10", "updates = 0"), r"line 2: updates: expected at least 1, found 0"),
+        (("updates = 10", "updatse = 10"), r"toml: updatse: unknown key; did you mean 'updates'"),
+        (("[scale.smoke]", "[scales.smoke]"), r"toml: scales: unknown key.*did you mean 'scale'"),
+        (("[[grid]]", "[[grids]]"), r"toml: grids: unknown key.*did you mean 'grid'"),
+        (("[[grid]]", "[[grid]]\nname = 'x'"), r"toml: grid 1: name: belongs at the top of the file"),
+        (('name = "study"', "name = 3"), r"toml: name: expected text in quotes, found 3"),
+        (("updates = 10", 'updates = "many"'), r"toml: updates: expected int, found 'many'"),
+        (("updates = 10", "updates = true"), r"toml: updates: expected int, found True"),
+        (("updates = 10", "updates = 0"), r"toml: updates: expected at least 1, found 0"),
         (("updates = 10\n", ""), r"grid 1: missing key 'updates'"),
-        (("seeds = [7]", "seeds = []"), r"line 13: seeds: expected a number of seeds above 0"),
-        (("seeds = [7]", "seeds = [true]"), r"line 13: seeds: expected a number of seeds"),
-        (('"discrete_bc", {', '"discrete_bd", {'), r"line 7: algorithms: .*discrete_bc"),
-        (("conservative_weight", "conservative_wieght"), r"line 7: algorithms: .*did you mean 'conservative_weight'"),
-        (('"uniform", {', '"unifrom", {'), r"line 8: weightings: .*did you mean 'uniform'"),
-        (("temperature = 0.2", "temperature = -1"), r"line 8: weightings: .*temperature"),
-        (('["uniform", {', '[3, {'), r"line 8: weightings: expected a name or \{name"),
-        (('"cartpole-random"', '"cartpole-randon"'), r"line 11: datasets: no dataset 'cartpole-randon'; did you mean"),
-        (('"cartpole-random"', '"pong-*"'), r"line 11: datasets: no dataset 'pong-\*'"),
-        (('"cartpole-random"', '"logs.npz"'), r"line 11: datasets: logs.npz is a file: say with env ="),
-        (("seeds = 2", 'seeds = 2\nprecision = "half"'), r"line 4: precision: expected one of float32"),
-        (("seeds = [7]", "seeds = [4294967296]"), r"line 13: seeds: .*from 0 to 2\^32 - 1, found \[4294967296\]"),
-        (("seeds = 2", "seeds = 4294967297"), r"line 3: seeds: expected at most 100,000 seeds"),
-        (("updates = 10", "updates = 2147483648"), r"line 2: updates: expected at most 2,147,483,647"),
-        (("seeds = 2", "seeds = 2\ndataset_seed = -1"), r"line 4: dataset_seed: expected at least 0, found -1"),
-        (('["cartpole-random"]', "[]"), r"line 11: datasets: expected at least one, found an empty list"),
-        (('"discrete_bc", {name', '"bc", {name'), r"line 7: algorithms: bc needs continuous actions, but cartpole-"),
-        (('["discrete_bc"]\n', '["discrete_bc"]\nweightings = ["half"]\n'), r"line 13: weightings: cartpole-random: Half"),
-        (("seeds = [7]", 'env = "CartPole-v1"'), r"line 13: env: .*cartpole-random is evaluated in upweight/Stoch"),
-        (("= 0.5}", "= inf}"), r"line 7: algorithms: discrete_cql: conservative_weight: expected a finite number"),
-        (("= 0.5}", '= "a"}'), r"line 7: algorithms: discrete_cql: conservative_weight: expected a number, found 'a'"),
-        (("temperature = 0.2", f"temperature = {10**400}"), r"line 8: weightings: rw: int too large"),
-        (('{name = "rw", temperature = 0.2}', '{name = "half", threshold = "a"}'), r"line 8: weightings: half: threshold: exp"),
-        (("= 0.5}", "= 0.5, hidden_units = 3}"), r"line 7: algorithms: discrete_cql: .*"),
+        (("seeds = [7]", "seeds = []"), r"toml: grid 2: seeds: expected a number of seeds above 0"),
+        (("seeds = [7]", "seeds = [true]"), r"toml: grid 2: seeds: expected a number of seeds"),
+        (('"discrete_bc", {', '"discrete_bd", {'), r"toml: grid 1: algorithms: .*discrete_bc"),
+        (("conservative_weight", "conservative_wieght"), r"toml: grid 1: algorithms: .*did you mean 'conservative_weight'"),
+        (('"uniform", {', '"unifrom", {'), r"toml: grid 1: weightings: .*did you mean 'uniform'"),
+        (("temperature = 0.2", "temperature = -1"), r"toml: grid 1: weightings: .*temperature"),
+        (('["uniform", {', '[3, {'), r"toml: grid 1: weightings: expected a name or \{name"),
+        (('"cartpole-random"', '"cartpole-randon"'), r"toml: grid 2: datasets: no dataset 'cartpole-randon'; did you mean"),
+        (('"cartpole-random"', '"pong-*"'), r"toml: grid 2: datasets: no dataset 'pong-\*'"),
+        (('"cartpole-random"', '"logs.npz"'), r"toml: grid 2: datasets: logs.npz is a file: say with env ="),
+        (("seeds = 2", 'seeds = 2\nprecision = "half"'), r"toml: precision: expected one of float32"),
+        (("seeds = [7]", "seeds = [4294967296]"), r"toml: grid 2: seeds: .*from 0 to 2\^32 - 1, found \[4294967296\]"),
+        (("seeds = 2", "seeds = 4294967297"), r"toml: seeds: expected at most 100,000 seeds"),
+        (("updates = 10", "updates = 2147483648"), r"toml: updates: expected at most 2,147,483,647"),
+        (("seeds = 2", "seeds = 2\ndataset_seed = -1"), r"toml: dataset_seed: expected at least 0, found -1"),
+        (('["cartpole-random"]', "[]"), r"toml: grid 2: datasets: expected at least one, found an empty list"),
+        (('"discrete_bc", {name', '"bc", {name'), r"toml: grid 1: algorithms: bc needs continuous actions, but cartpole-"),
+        (('["discrete_bc"]\n', '["discrete_bc"]\nweightings = ["half"]\n'), r"toml: grid 2: weightings: cartpole-random: Half"),
+        (("seeds = [7]", 'env = "CartPole-v1"'), r"toml: grid 2: env: .*cartpole-random is evaluated in upweight/Stoch"),
+        (("= 0.5}", "= inf}"), r"toml: grid 1: algorithms: discrete_cql: conservative_weight: expected a finite number"),
+        (("= 0.5}", '= "a"}'), r"toml: grid 1: algorithms: discrete_cql: conservative_weight: expected a number, found 'a'"),
+        (("temperature = 0.2", f"temperature = {10**400}"), r"toml: grid 1: weightings: rw: int too large"),
+        (('{name = "rw", temperature = 0.2}', '{name = "half", threshold = "a"}'), r"grid 1: weightings: half: threshold: "),
+        (("= 0.5}", "= 0.5, hidden_units = 3}"), r"toml: grid 1: algorithms: discrete_cql: .*"),
         (("[[grid]]", "[[ grid ]]"), None),
-        (("[[grid]]\n", "[[ grid ]]\nupdates = 0\n"), r"line 6: updates: expected at least 1"),
+        (("[[grid]]\n", "[[ grid ]]\nupdates = 0\n"), r"toml: grid 1: updates: expected at least 1"),
         (('name = "study"', 'name = """\nupdates = 3\n"""'), None),
-        (('name = "study"\nupdates = 10', 'name = """\nupdates = 3\n"""\nupdates = 0'), r"line 4: updates: expected at least"),
-        (("updates = 10", '"updates" = 0'), r"line 2: updates: expected at least 1, found 0"),
-        (("seeds = 2", "seeds = 2\nupdates = 3"), r"not a TOML file: updates: given twice, in lines 2 and 4"),
-        (("[scale.smoke]\nupdates = 1", '[scale.smoke]\nupdates = "1"'), r"line 16: updates: expected int, found '1'"),
-        (("[scale.smoke]\nupdates = 1", "[scale.smoke]\nupdatse = 1"), r"line 16: updatse: unknown key.*did you mean 'updates'"),
-        (("[scale.smoke]\n", "[scale]\nsmoke = 3\n[scale.big]\n"), r"line 16: smoke: expected \[scale.smoke\] with keys"),
+        (('name = "study"\nupdates = 10', 'name = """\nupdates = 3\n"""\nupdates = 0'), r"toml: updates: expected at least"),
+        (("updates = 10", '"updates" = 0'), r"toml: updates: expected at least 1, found 0"),
+        (("seeds = 2", "seeds = 2\nupdates = 3"), r"not a TOML file: Cannot overwrite a value .*line 4"),
+        (("[scale.smoke]\nupdates = 1", '[scale.smoke]\nupdates = "1"'), r"toml: scale.smoke: updates: expected int, found '1'"),
+        (("[scale.smoke]\nupdates = 1", "[scale.smoke]\nupdatse = 1"), r"toml: scale.smoke: updatse: .*mean 'updates'"),
+        (("[scale.smoke]\n", "[scale]\nsmoke = 3\n[scale.big]\n"), r"toml: scale.smoke: expected \[scale.smoke\] with keys"),
         (("[[grid]]\ndatasets = [\"cartpole-e", "[grid]\ndatasets = [\"cartpole-e"), r"not a TOML file|double brackets"),
     ],
 )  # fmt: skip
-def test_mistakes_are_named_with_their_line(tmp_path: Path, change: tuple[str, str], message: str | None) -> None:
+def test_mistakes_are_named_with_grid_and_key(tmp_path: Path, change: tuple[str, str], message: str | None) -> None:
     assert change[0] in GOOD
     if message is None:
         assert read_experiment(write(tmp_path, GOOD.replace(*change, 1))).runs
@@ -142,7 +142,7 @@ def test_mistakes_are_named_with_their_line(tmp_path: Path, change: tuple[str, s
 
 def test_what_is_not_there(tmp_path: Path) -> None:
     path = write(tmp_path, GOOD.replace("updates = 1\n", "updates = -1\n"))
-    with pytest.raises(ExperimentError, match="line 16: updates: expected at least 1, found -1"):
+    with pytest.raises(ExperimentError, match="toml: scale.smoke: updates: expected at least 1, found -1"):
         read_experiment(path, scale="smoke")
     path = write(tmp_path, GOOD)
     with pytest.raises(ExperimentError, match=r"no \[scale.big\]; it has smoke"):
@@ -156,10 +156,10 @@ def test_what_is_not_there(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("grid = [1]", r"line 1: grid: expected \[\[grid\]\] with double brackets"),
-        ("grid = []", r"line 1: grid: expected at least one"),
-        ("scale = 3", r"line 1: scale: expected tables such as \[scale.smoke\], found 3"),
-        ("scale.smoke = 3", r"line 1: smoke: expected \[scale.smoke\] with keys below it, found 3"),
+        ("grid = [1]", r"toml: grid: expected \[\[grid\]\] with double brackets"),
+        ("grid = []", r"toml: grid: expected at least one"),
+        ("scale = 3", r"toml: scale: expected tables such as \[scale.smoke\], found 3"),
+        ("scale.smoke = 3", r"toml: scale.smoke: expected \[scale.smoke\] with keys below it, found 3"),
         (b"name = '\xff'", r"not a TOML file: not text in UTF-8"),
     ],
 )
@@ -171,7 +171,7 @@ def test_malformed_files(tmp_path: Path, text: str | bytes, message: str) -> Non
             read_experiment(path, scale=scale)
 
 
-def test_options_are_named_instead_of_lines(tmp_path: Path) -> None:
+def test_options_are_named_instead_of_the_file(tmp_path: Path) -> None:
     path = write(tmp_path, GOOD)
     for changes, message in (
         ({"datasets": ["cartpole-randon"]}, "^--set datasets: no dataset 'cartpole-randon'"),
@@ -186,19 +186,6 @@ def test_options_are_named_instead_of_lines(tmp_path: Path) -> None:
         read_experiment(path, only="hopper-*")
     with pytest.raises(ExperimentError, match="no runs are left with both --only cartpole-random and --algorithm"):
         read_experiment(path, only="cartpole-random", algorithms=["discrete_cql"])
-
-
-def test_where_keys_stand() -> None:
-    text = 'a.b = """\nc = 1\n""" # d = 2\n[ scale . "x y" ]\n\'e\' = [\n  {f = "]"},\n]\n[[grid]]\ng = 1\n[[ grid ]]\ng = 2'
-    assert find_statements(text) == [
-        (1, ("a", "b")),
-        (4, ("scale", "x y")),
-        (5, ("scale", "x y", "e")),
-        (8, ("grid", 0)),
-        (9, ("grid", 0, "g")),
-        (10, ("grid", 1)),
-        (11, ("grid", 1, "g")),
-    ]
 
 
 def test_one_number_is_one_run(tmp_path: Path) -> None:
@@ -236,7 +223,7 @@ weightings = ["rw", {name = "aw"}, {name = "rw", temperature = 0.3}]
         ("discrete_cql", "aw", 0.2),
         ("discrete_cql", "rw", 0.3),
     ]
-    assert [name_sampler(run.weighting, run.algorithm).name for run in runs] == ["RW", "AW", "RW 0.3"] * 2
+    assert [name_weighting(run.weighting, run.algorithm).name for run in runs] == ["RW", "AW", "RW 0.3"] * 2
 
 
 FILE_STUDY = """\
@@ -283,12 +270,12 @@ def test_a_file_is_what_it_holds(logs: Path, monkeypatch: pytest.MonkeyPatch) ->
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        (("CartPole-v1", "NoSuch-v9"), "line 5: env: unknown environment 'NoSuch-v9'"),
-        (("CartPole-v1", "MountainCar-v0"), r"line 5: env: observations: MountainCar-v0 has \(2,\), but .* has \(4,\)"),
-        (("CartPole-v1", "Pendulum-v1"), r"line 5: env: observations: Pendulum-v1 has \(3,\)"),
-        (('["discrete_bc"]', '["iql"]'), "line 3: algorithms: iql needs continuous actions"),
-        (('["uniform"]', '["half"]'), "line 4: weightings: .*Half needs provenance labels"),
-        (("data/logs.npz", "data/log.npz"), "line 2: datasets: .*no such file or folder; did you mean"),
+        (("CartPole-v1", "NoSuch-v9"), "toml: env: unknown environment 'NoSuch-v9'"),
+        (("CartPole-v1", "MountainCar-v0"), r"toml: env: observations: MountainCar-v0 has \(2,\), but .* has \(4,\)"),
+        (("CartPole-v1", "Pendulum-v1"), r"toml: env: observations: Pendulum-v1 has \(3,\)"),
+        (('["discrete_bc"]', '["iql"]'), "toml: algorithms: iql needs continuous actions"),
+        (('["uniform"]', '["half"]'), "toml: weightings: .*Half needs provenance labels"),
+        (("data/logs.npz", "data/log.npz"), "toml: datasets: .*no such file or folder; did you mean"),
     ],
 )
 def test_files_must_fit_the_rest(logs: Path, change: tuple[str, str], message: str) -> None:
@@ -296,10 +283,64 @@ def test_files_must_fit_the_rest(logs: Path, change: tuple[str, str], message: s
         read_experiment(write(logs, FILE_STUDY.replace(*change)))
 
 
+def test_options_for_reading_a_file(tmp_path: Path) -> None:
+    """Truncated episodes shorter than the horizon were cut: their returns mean nothing."""
+    rng = np.random.default_rng(0)
+    log = uw.Dataset.from_arrays(
+        observations=rng.standard_normal((40, 4)).astype(np.float32),
+        actions=np.arange(40) % 2,
+        rewards=rng.random(40),
+        terminated=np.zeros(40, bool),
+        truncated=np.isin(np.arange(40), (9, 19, 23, 33, 39)),  # lengths 10, 10, 4, 10, 6
+    )
+    (tmp_path / "data").mkdir()
+    uw.save(log, tmp_path / "data" / "logs.npz")
+    plain = read_experiment(write(tmp_path, FILE_STUDY)).runs[0]
+
+    def read(entry: str) -> RunSpec:
+        (run,) = read_experiment(write(tmp_path, FILE_STUDY.replace('"data/logs.npz"', entry))).runs
+        return run
+
+    run = read('{path = "data/logs.npz", horizon = 10}')
+    assert run.data.name == plain.data.name and run.data.options == {"horizon": 10}
+    assert run.data.content != plain.data.content and run.run_id != plain.run_id
+    again = run_spec_from_dict(json.loads(json.dumps(run.to_dict())))
+    assert again == run and again.data.options == run.data.options and again.run_id == run.run_id
+    loaded = load_data(Population((again,))).dataset
+    assert loaded.complete.tolist() == [True, True, False, True, False]
+    # What it holds counts, not how it was read; and old records know no options.
+    assert read('{path = "data/logs.npz", horizon = 9, format = "npz"}').run_id == run.run_id
+    assert read('{path = "data/logs.npz"}') == plain and "options" not in plain.to_dict()["data"]
+    both = '"data/logs.npz", {path = "data/logs.npz", horizon = 10}'
+    study = read_experiment(write(tmp_path, FILE_STUDY.replace('"data/logs.npz"', both)))
+    assert {each.run_id for each in study.runs} == {plain.run_id, run.run_id}
+
+
+@pytest.mark.parametrize(
+    ("entry", "message"),
+    [
+        ("3", "expected a name, a file or {path = ..., horizon = ...}, found 3"),
+        ("{horizon = 10}", "expected a name, a file or {path = ..., horizon = ...}, found {'horizon': 10}"),
+        ('{path = "cartpole-random", horizon = 10}', "cartpole-random is made, not read from a file"),
+        ('{path = "data/logs.npz", horizon = inf}', "data/logs.npz: horizon: expected a number or a word, found inf"),
+        (
+            '{path = "data/logs.npz", horizon = [3]}',
+            r"data/logs.npz: horizon: expected a number or a word, found \[3\]",
+        ),
+        ('{path = "data/logs.npz", format = "npy"}', "unknown format 'npy'; did you mean 'npz'"),
+        ('{path = "data/logs.npz", colour = "red"}', "logs.npz: the npz reader has no such option .*colour"),
+        ('{path = "data/logs.npz", steps = 3}', "steps, seed and workers are for datasets made by name"),
+    ],
+)
+def test_options_that_cannot_be(logs: Path, entry: str, message: str) -> None:
+    with pytest.raises(ExperimentError, match=f"toml: datasets: .*{message}"):
+        read_experiment(write(logs, FILE_STUDY.replace('"data/logs.npz"', entry)))
+
+
 def test_actions_must_fit_the_environment(tmp_path: Path) -> None:
     (tmp_path / "data").mkdir()
     uw.save(small_log(actions=3), tmp_path / "data" / "logs.npz")
-    with pytest.raises(ExperimentError, match="line 5: env: actions: CartPole-v1 has 2, but .* has 3"):
+    with pytest.raises(ExperimentError, match="toml: env: actions: CartPole-v1 has 2, but .* has 3"):
         read_experiment(write(tmp_path, FILE_STUDY))
 
 
@@ -311,7 +352,7 @@ def test_a_log_need_not_show_every_action(tmp_path: Path) -> None:
     (run,) = read_experiment(write(tmp_path, FILE_STUDY)).runs
     assert load_data(Population((run,))).dataset.num_actions == 2
     uw.save(small_log(actions=1).with_num_actions(3), path)
-    with pytest.raises(ExperimentError, match="line 5: env: actions: CartPole-v1 has 2, but .* has 3"):
+    with pytest.raises(ExperimentError, match="toml: env: actions: CartPole-v1 has 2, but .* has 3"):
         read_experiment(write(tmp_path, FILE_STUDY))
 
 

@@ -4,159 +4,233 @@ import fnmatch
 import math
 import os
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import MISSING, dataclass, fields
-from typing import Any, NamedTuple, NoReturn, get_args, get_type_hints
+from contextlib import contextmanager
+from dataclasses import MISSING, dataclass, field, fields
+from pathlib import Path
+from types import NoneType, UnionType
+from typing import Any, NamedTuple, get_args, get_origin, get_type_hints
 
-from upweight.base.errors import DatasetError, UpweightError
+from upweight.base.errors import UpweightError
 from upweight.data.dataset import Dataset
 from upweight.data.fingerprint import fingerprint
+from upweight.engine.prepare import PRECISIONS
 from upweight.engine.run import Run, algorithm_config, named_weighting
 from upweight.loading import is_recipe, load
 from upweight.recipes.recipe import find_recipe, recipe_names
-from upweight.studies.experiment_text import ExperimentText, Place
 from upweight.studies.fit import check_algorithm, check_environment, check_weighting, recipe_outline
 from upweight.studies.run_spec import DataSpec, RunSpec
 from upweight.weightings.registry import weighting_classes
 from upweight.weightings.weighting import Weighting
 
 _MINARI = "minari:"
+_MOST_SEEDS = 100_000
+_LIMITS = {  # lowest and highest
+    "updates": (1, 2**31 - 1),
+    "episodes": (1, 2**31 - 1),
+    "dataset_steps": (1, 2**31 - 1),
+    "dataset_seed": (0, 2**32 - 1),
+}
 
 
-class Value(NamedTuple):
-    """Of a key, and where it was given."""
+class KeyMistake(Exception):
+    """What is wrong with the value of a key; the reader of the file says where that was given."""
 
-    value: Any
-    place: Place
+    def __init__(self, key: str, message: str) -> None:
+        super().__init__(message)
+        self.key = key
+
+
+class Source(NamedTuple):
+    """Where data come from: the name of a recipe, or a file and how to read it."""
+
+    name: str
+    options: Mapping[str, Any]
+    is_recipe: bool
 
 
 @dataclass(frozen=True)
 class Grid:
-    """The values that hold for one grid, and what is kept of it."""
+    """The keys of a grid, with their types and defaults."""
 
-    text: ExperimentText
-    values: Mapping[str, Value]
-    only: str | None = None  # a wildcard over dataset names
-    algorithms: Sequence[str] | None = None
+    datasets: list[Any]  # names, wildcards over them, files, or {path = ..., option = ...}
+    algorithms: list[Any]  # names, or {name = ..., setting = ...}
+    updates: int
+    weightings: list[Any] = field(default_factory=lambda: ["uniform"])  # as algorithms
+    seeds: int | list[int] = 1  # how many, or which
+    episodes: int = 20  # of the evaluation
+    env: str | None = None  # where policies trained on files are evaluated
+    precision: str = "float32"
+    dataset_steps: int | None = None
+    dataset_seed: int = 0
 
-    def runs(self) -> Iterator[RunSpec]:
-        """All that is kept; parts that do not fit together are an error."""
-        seeds = self["seeds"]
-        kept = [run for run in self.agents() if self.algorithms is None or run.method.name in self.algorithms]
-        weightings = {run: [self._weighting(entry, run.method.name) for entry in self["weightings"]] for run in kept}
+    def runs(
+        self, folder: Path, *, only: str | None = None, algorithms: Sequence[str] | None = None
+    ) -> Iterator[RunSpec]:
+        """All that ``only`` (a wildcard over datasets) and ``algorithms`` keep; parts that do not fit together are a mistake.
+
+        Paths of files begin at ``folder``.
+        """
+        kept = [run for run in self.agents() if algorithms is None or run.method.name in algorithms]
+        weightings = {run: [_weighting(entry, run.method.name) for entry in self.weightings] for run in kept}
         distinct = list(dict.fromkeys(weighting for each in weightings.values() for weighting in each))
-        for name in self.dataset_names() if kept else []:
-            if self.only is not None and not fnmatch.fnmatch(name, self.only):
+        for source in self.sources() if kept else []:
+            if only is not None and not fnmatch.fnmatch(source.name, only):
                 continue
-            data = self._recipe(name, kept, distinct) if name in recipe_names() else self._file(name, kept, distinct)
+            data, dataset = self._recipe(source) if source.is_recipe else self._file(source, folder)
+            for run in kept:
+                with _mistakes_of("algorithms"):
+                    check_algorithm(run, dataset)
+            for weighting in distinct:
+                with _mistakes_of("weightings"):
+                    check_weighting(weighting, dataset, is_outline=source.is_recipe)
             for run in kept:
                 for weighting in weightings[run]:
-                    for seed in range(seeds) if isinstance(seeds, int) else seeds:
+                    for seed in range(self.seeds) if isinstance(self.seeds, int) else self.seeds:
                         yield RunSpec(
                             data=data,
                             algorithm=run.method.name,
                             config=run.config.to_dict(),
                             weighting=weighting.to_dict(),
                             seed=seed,
-                            updates=self["updates"],
-                            precision=self["precision"],
-                            episodes=self["episodes"],
+                            updates=self.updates,
+                            precision=self.precision,
+                            episodes=self.episodes,
                         )
-
-    def dataset_names(self) -> list[str]:
-        """Recipes, with wildcards spelled out, and files, as they are written."""
-        found: list[str] = []
-        for pattern in self["datasets"]:
-            if not isinstance(pattern, str):
-                self._fail("datasets", f"expected names or files, found {pattern!r}")
-            names = fnmatch.filter(recipe_names(), pattern)
-            if not names and (is_recipe(pattern) or any(sign in pattern for sign in "*?[")):
-                try:
-                    find_recipe(pattern)
-                except DatasetError as error:
-                    self._fail("datasets", str(error))
-            found += names or [pattern]
-        return list(dict.fromkeys(found))
 
     def agents(self) -> list[Run]:
         """The algorithms with their settings."""
-        return [self._agent(entry) for entry in self["algorithms"]]
+        return [_agent(entry) for entry in self.algorithms]
 
-    def _recipe(self, name: str, agents: Sequence[Run], weightings: Sequence[Weighting]) -> DataSpec:
-        task = find_recipe(name).task
-        if "env" in self.values and self["env"] != task.env_id:
-            self._fail(
+    def sources(self) -> list[Source]:
+        """Recipes, with wildcards spelled out, and files, as they are written; each once."""
+        found: list[Source] = []
+        for entry in self.datasets:
+            names = fnmatch.filter(recipe_names(), entry) if isinstance(entry, str) else []
+            found += [Source(name, {}, True) for name in names] or [_file_source(entry)]
+        return [source for place, source in enumerate(found) if source not in found[:place]]
+
+    def _recipe(self, source: Source) -> tuple[DataSpec, Dataset]:
+        task = find_recipe(source.name).task
+        if self.env is not None and self.env != task.env_id:
+            raise KeyMistake(
                 "env",
-                f"says where files are evaluated, but {name} is evaluated in {task.env_id}; give files a grid of their own",
+                f"says where files are evaluated, but {source.name} is evaluated in {task.env_id}; "
+                "give files a grid of their own",
             )
-        self._check(recipe_outline(name), agents, weightings, is_outline=True)
-        steps = self["dataset_steps"] if "dataset_steps" in self.values else task.steps
-        return DataSpec(name, steps, self["dataset_seed"], task.env_id)
+        steps = task.steps if self.dataset_steps is None else self.dataset_steps
+        return DataSpec(source.name, steps, self.dataset_seed, task.env_id), recipe_outline(source.name)
 
-    def _file(self, name: str, agents: Sequence[Run], weightings: Sequence[Weighting]) -> DataSpec:
-        if "env" not in self.values:
-            self._fail("datasets", f"{name} is a file: say with env = where its policies are evaluated")
-        path = name if name.startswith(_MINARI) else os.path.abspath(self.text.path.parent / name)
-        try:
-            dataset = load(path)
+    def _file(self, source: Source, folder: Path) -> tuple[DataSpec, Dataset]:
+        if self.env is None:
+            raise KeyMistake("datasets", f"{source.name} is a file: say with env = where its policies are evaluated")
+        name = source.name if source.name.startswith(_MINARI) else os.path.abspath(folder / source.name)
+        with _mistakes_of("datasets"):
+            dataset = load(name, **source.options)
             content = fingerprint(dataset)
-        except UpweightError as error:
-            self._fail("datasets", str(error))
-        self._check(dataset, agents, weightings, is_outline=False)
-        try:
-            check_environment(self["env"], dataset)
-        except UpweightError as error:
-            self._fail("env", str(error))
-        return DataSpec(path, None, None, self["env"], content)
+        with _mistakes_of("env"):
+            check_environment(self.env, dataset)
+        return DataSpec(name, None, None, self.env, content, source.options), dataset
 
-    def _check(
-        self, dataset: Dataset, agents: Sequence[Run], weightings: Sequence[Weighting], *, is_outline: bool
-    ) -> None:
-        for run in agents:
-            try:
-                check_algorithm(run, dataset)
-            except UpweightError as error:
-                self._fail("algorithms", str(error).removeprefix("run 0: "))
-        for weighting in weightings:
-            try:
-                check_weighting(weighting, dataset, is_outline=is_outline)
-            except UpweightError as error:
-                self._fail("weightings", str(error))
 
-    def _agent(self, entry: Any) -> Run:
-        name, settings = self._entry("algorithms", entry)
-        try:
-            base = algorithm_config(name, **{key: settings[key] for key in ("preset",) if key in settings})
-            given = {key: tuple(value) if isinstance(value, list) else value for key, value in settings.items()}
-            return Run(algorithm_config(name, **_as_floats(type(base), base.to_dict(), given)))
-        except (UpweightError, TypeError, OverflowError) as error:
-            self._fail("algorithms", f"{name}: {error}")
+def check_value(key: str, value: Any) -> None:
+    """Look at a value alone: its type and its range."""
+    kinds = KEYS[key]
+    if not _is_a(value, kinds):
+        raise KeyMistake(key, f"expected {' or '.join(kind.__name__ for kind in kinds)}, found {value!r}")
+    if key in _LIMITS:
+        low, high = _LIMITS[key]
+        if value < low:
+            raise KeyMistake(key, f"expected at least {low}, found {value}")
+        if value > high:
+            raise KeyMistake(key, f"expected at most {high:,}, found {value:,}")
+    if key == "precision" and value not in PRECISIONS:
+        raise KeyMistake(key, f"expected one of {', '.join(PRECISIONS)}, found {value!r}")
+    if key == "seeds":
+        _check_seeds(value)
+    elif value == []:
+        raise KeyMistake(key, "expected at least one, found an empty list: no runs would be left")
 
-    def _weighting(self, entry: Any, algorithm: str) -> Weighting:
-        name, settings = self._entry("weightings", entry)
-        try:
-            if (kind := weighting_classes().get(name)) is not None:
-                defaults = {each.name: each.default for each in fields(kind) if each.default is not MISSING}
-                settings = _as_floats(kind, defaults, settings)
-            return named_weighting(name, algorithm, **settings)
-        except (UpweightError, TypeError, OverflowError) as error:
-            self._fail("weightings", f"{name}: {error}")
 
-    def _entry(self, key: str, entry: Any) -> tuple[str, dict[str, Any]]:
-        if isinstance(entry, str):
-            return entry, {}
-        if not isinstance(entry, dict) or not isinstance(entry.get("name"), str):
-            self._fail(key, f"expected a name or {{name = ..., setting = ...}}, found {entry!r}")
-        settings = {name: value for name, value in entry.items() if name != "name"}
-        for name, value in settings.items():
-            if isinstance(value, float) and not math.isfinite(value):
-                self._fail(key, f"{entry['name']}: {name}: expected a finite number, found {value}")
-        return entry["name"], settings
+def _check_seeds(seeds: int | list[Any]) -> None:
+    count = seeds if isinstance(seeds, int) else len(seeds)
+    if count > _MOST_SEEDS:
+        raise KeyMistake(
+            "seeds", f"expected at most {_MOST_SEEDS:,} seeds; a list names other seeds than the first ones"
+        )
+    named = seeds if isinstance(seeds, list) else []
+    if count < 1 or any(not _is_a(seed, (int,)) or not 0 <= seed < 2**32 for seed in named):
+        expected = "expected a number of seeds above 0, or a list of seeds from 0 to 2^32 - 1"
+        raise KeyMistake("seeds", f"{expected}, found {seeds!r}")
 
-    def _fail(self, key: str, message: str) -> NoReturn:
-        self.text.fail(key, message, self.values[key].place)
 
-    def __getitem__(self, key: str) -> Any:
-        return self.values[key].value
+def _is_a(value: Any, kinds: tuple[type, ...]) -> bool:
+    return isinstance(value, kinds) and not isinstance(value, bool)
+
+
+def _kinds(hint: Any) -> tuple[type, ...]:
+    """The types of a field that may stand in a file: TOML has no None."""
+    parts = get_args(hint) if isinstance(hint, UnionType) else (hint,)
+    return tuple(get_origin(part) or part for part in parts if part is not NoneType)
+
+
+KEYS = {name: _kinds(hint) for name, hint in get_type_hints(Grid).items()}
+NEEDED = tuple(each.name for each in fields(Grid) if each.default is MISSING and each.default_factory is MISSING)
+
+
+@contextmanager
+def _mistakes_of(key: str, name: str = "") -> Iterator[None]:
+    """What goes wrong inside is the fault of a key's value (of what has a ``name`` in it)."""
+    try:
+        yield
+    except (UpweightError, TypeError, OverflowError) as error:
+        raise KeyMistake(key, f"{name}: {error}" if name else str(error).removeprefix("run 0: ")) from None
+
+
+def _file_source(entry: Any) -> Source:
+    """A file as it is written: its path, or a table of that and of options for reading it."""
+    if isinstance(entry, str):
+        if is_recipe(entry) or any(sign in entry for sign in "*?["):
+            with _mistakes_of("datasets"):
+                find_recipe(entry)  # says which names are like it
+        return Source(entry, {}, False)
+    if not isinstance(entry, dict) or not isinstance(entry.get("path"), str):
+        raise KeyMistake("datasets", f"expected a name, a file or {{path = ..., horizon = ...}}, found {entry!r}")
+    options = {name: value for name, value in entry.items() if name != "path"}
+    if entry["path"] in recipe_names():
+        raise KeyMistake("datasets", f"{entry['path']} is made, not read from a file: give its name alone")
+    for name, value in options.items():
+        if not isinstance(value, str | int | float) or (isinstance(value, float) and not math.isfinite(value)):
+            raise KeyMistake("datasets", f"{entry['path']}: {name}: expected a number or a word, found {value!r}")
+    return Source(entry["path"], options, False)
+
+
+def _agent(entry: Any) -> Run:
+    name, settings = _named("algorithms", entry)
+    with _mistakes_of("algorithms", name):
+        base = algorithm_config(name, **{key: settings[key] for key in ("preset",) if key in settings})
+        return Run(algorithm_config(name, **_as_floats(type(base), base.to_dict(), settings)))
+
+
+def _weighting(entry: Any, algorithm: str) -> Weighting:
+    name, settings = _named("weightings", entry)
+    with _mistakes_of("weightings", name):
+        if (kind := weighting_classes().get(name)) is not None:
+            defaults = {each.name: each.default for each in fields(kind) if each.default is not MISSING}
+            settings = _as_floats(kind, defaults, settings)
+        return named_weighting(name, algorithm, **settings)
+
+
+def _named(key: str, entry: Any) -> tuple[str, dict[str, Any]]:
+    """Name and settings of an algorithm or a weighting."""
+    if isinstance(entry, str):
+        return entry, {}
+    if not isinstance(entry, dict) or not isinstance(entry.get("name"), str):
+        raise KeyMistake(key, f"expected a name or {{name = ..., setting = ...}}, found {entry!r}")
+    settings = {name: value for name, value in entry.items() if name != "name"}
+    for name, value in settings.items():
+        if isinstance(value, float) and not math.isfinite(value):
+            raise KeyMistake(key, f"{entry['name']}: {name}: expected a finite number, found {value}")
+    return entry["name"], settings
 
 
 def _as_floats(kind: type, defaults: Mapping[str, Any], settings: Mapping[str, Any]) -> dict[str, Any]:

@@ -3,7 +3,7 @@
 import hashlib
 import json
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from typing import Any
 
 from upweight.engine.config import Config
@@ -21,6 +21,9 @@ class DataSpec:
     seed: int | None  # of the recipe
     env_id: str  # where policies trained on it are evaluated
     content: str | None = None  # hash of a file's numbers
+    options: Mapping[str, Any] = field(
+        default_factory=dict, compare=False
+    )  # how to read the file so that it has this content
 
 
 @dataclass(frozen=True)
@@ -40,12 +43,16 @@ class RunSpec:
     episodes: int  # of the evaluation; they start alike for all runs of one seed
 
     def to_dict(self) -> dict[str, Any]:
-        return {"format": FORMAT_VERSION, **asdict(self)}
+        described = {"format": FORMAT_VERSION, **asdict(self)}
+        if not self.data.options:
+            del described["data"]["options"]
+        return described
 
     @property
     def run_id(self) -> str:
-        """A hash of all of it, but for the path of a file: what it holds counts, not where it lies."""
+        """A hash of all of it, but for the path of a file and how it is read: what it holds counts, not where it lies."""
         described = self.to_dict()
+        described["data"].pop("options", None)
         if self.data.content is not None:
             del described["data"]["name"]
         text = json.dumps(described, sort_keys=True, allow_nan=False)

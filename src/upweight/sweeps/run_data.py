@@ -49,7 +49,7 @@ def load_data(population: Population, *, workers: int | None = None) -> RunData:
     specs = data_key(population)
     first = specs[0]
     if first.content is not None:
-        dataset = load(first.name)
+        dataset = load(first.name, **first.options)
         if (found := fingerprint(dataset)) != first.content:
             raise DatasetError(
                 f"{first.name}: changed since the experiment was read (content {first.content}, now {found}); "

@@ -10,7 +10,7 @@ from upweight.base.errors import DatasetError
 from upweight.base.progress import report
 from upweight.engine.train import TrainingPaused
 from upweight.studies.experiment_file import Experiment
-from upweight.studies.run_spec import RunSpec
+from upweight.studies.run_spec import DataSpec, RunSpec
 from upweight.studies.store import Store
 from upweight.sweeps.estimate import Estimate, estimate_time
 from upweight.sweeps.executor import Executor, LocalExecutor
@@ -162,16 +162,18 @@ def _plan(experiment: Experiment, store: Store | None, max_agents: int | None, *
 def _under_way(pending: Sequence[RunSpec], experiment: Experiment, work: Work) -> Iterator[Population]:
     """Populations that were begun and have runs to do, complete: a training is one piece."""
     wanted = {run.run_id for run in pending}
-    paths = {run.data.content: run.data.name for run in experiment.runs}  # where a file's content is now
+    files = {
+        run.data.content: run.data for run in experiment.runs if run.data.content is not None
+    }  # where they are now
     for population in work.begun():
         if any(run.run_id in wanted for run in population.runs):
-            yield Population(tuple(_moved(run, paths) for run in population.runs))
+            yield Population(tuple(_moved(run, files) for run in population.runs))
 
 
-def _moved(run: RunSpec, paths: Mapping[str | None, str]) -> RunSpec:
-    if run.data.content is None:
-        return run
-    return replace(run, data=replace(run.data, name=paths.get(run.data.content, run.data.name)))
+def _moved(run: RunSpec, files: Mapping[str, DataSpec]) -> RunSpec:
+    """The run with the way to its file that the study knows, which may have moved since the training was begun."""
+    now = files.get(run.data.content or "", run.data)
+    return replace(run, data=replace(run.data, name=now.name, options=now.options))
 
 
 def _count(number: int, what: str) -> str:
