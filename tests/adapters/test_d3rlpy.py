@@ -479,6 +479,16 @@ def test_an_episode_still_being_written(picker: Any) -> None:
     assert finished.episodes[-1].terminated
 
 
+def test_a_version_that_keeps_the_episode_being_written_elsewhere() -> None:
+    """It must not be taken for a finished one."""
+    source = mdp_dataset(numbered_dataset())
+    del source._writer
+    with pytest.raises(uw.AdapterError, match="which episode it is still writing.* finished ones as its `episodes`"):
+        WeightedReplayBuffer(source, "rw")
+    finished = SimpleNamespace(episodes=list(source.episodes))
+    assert WeightedReplayBuffer(finished, "rw").transition_count == source.transition_count
+
+
 def test_a_full_fifo_buffer() -> None:
     episodes = mdp_dataset(numbered_dataset()).episodes
     full = ReplayBuffer(FIFOBuffer(limit=40), episodes=episodes)

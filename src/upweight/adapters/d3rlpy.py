@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from upweight.adapters.d3rlpy_internals import PickedColumns, episode_being_written
 from upweight.adapters.draws import Draws, GivenWeighting
 from upweight.adapters.host import imports_from
 from upweight.base.errors import AdapterError, DataLossWarning, UpweightWarning
@@ -64,8 +65,9 @@ class WeightedReplayBuffer(ReplayBuffer):
         log = _log_of_dataset(source) if isinstance(source, Dataset) else _log_of_buffer(source, gathers)
         space, size = _actions_of(source, log.dataset.actions, action_space, action_size)
         first = log.episodes[0]
+        self._fixed = _FixedBuffer(log)
         super().__init__(
-            _FixedBuffer(log),
+            self._fixed,
             transition_picker=picker,
             trajectory_slicer=trajectory_slicer or getattr(source, "trajectory_slicer", None),
             observation_signature=first.observation_signature,
@@ -76,7 +78,7 @@ class WeightedReplayBuffer(ReplayBuffer):
             cache_size=1,  # room for episodes to be written, of which there will be none
         )
         self._draws = Draws.of(log.dataset, weighting, seed)
-        self._columns = _Columns.of(log.dataset) if gathers and log.in_memory else None
+        self._columns = PickedColumns.of(log.dataset) if gathers and log.in_memory else None
 
     def sample_transition(self) -> Transition:
         return self._transitions_at(self._draws.rows(1))[0]
@@ -86,7 +88,7 @@ class WeightedReplayBuffer(ReplayBuffer):
         transitions = self._transitions_at(rows)
         if self._columns is None:
             return TransitionMiniBatch.from_transitions(list(transitions))
-        return self._columns.batch(rows, transitions)
+        return TransitionMiniBatch(**self._columns.gather(rows), transitions=transitions)
 
     def sample_trajectory(self, length: int) -> PartialTrajectory:
         return self._slices_to(self._draws.rows(1), length)[0]
@@ -120,11 +122,11 @@ class WeightedReplayBuffer(ReplayBuffer):
         raise AdapterError("load with ReplayBuffer.load first, then WeightedReplayBuffer(buffer, weighting)")
 
     def _transitions_at(self, rows: NDArray[np.int64]) -> "_PickedTransitions":
-        return _PickedTransitions(self._buffer, self._transition_picker, rows)
+        return _PickedTransitions(self._fixed, self.transition_picker, rows)
 
     def _slices_to(self, rows: NDArray[np.int64], length: int) -> list[PartialTrajectory]:
         """The ``length`` steps up to and including each row."""
-        return [self._trajectory_slicer(*self._buffer.at_row(row), length) for row in rows.tolist()]
+        return [self.trajectory_slicer(*self._fixed.at_row(row), length) for row in rows.tolist()]
 
 
 class _Log(NamedTuple):
@@ -186,47 +188,18 @@ class _PickedTransitions(Sequence[Transition]):
         return self._picker(*self._buffer.at_row(int(self._rows[index])))
 
 
-class _Columns(NamedTuple):
-    """Arrays of all M steps, from which a batch is gathered at once."""
-
-    observations: NDArray[Any]  # [M, ...]
-    actions: NDArray[Any]  # [M, A]
-    rewards: NDArray[Any]  # [M, 1]
-    terminal: NDArray[np.bool_]  # [M]
-
-    @classmethod
-    def of(cls, dataset: Dataset) -> "_Columns":
-        return cls(dataset.observations, dataset.actions, dataset.rewards[:, None], dataset.terminated)
-
-    def batch(self, rows: NDArray[np.int64], transitions: Sequence[Transition]) -> TransitionMiniBatch:
-        """What BasicTransitionPicker gives for ``rows`` [B], bit for bit: zeros follow a terminal step."""
-        terminal = self.terminal[rows]  # [B]
-        following = rows + ~terminal  # [B] a step that is not terminal is drawn only if its episode goes on
-        next_observations = _float32_rows(self.observations, following)  # [B, ...]
-        next_actions = _float32_rows(self.actions, following)  # [B, A]
-        next_observations[terminal] = 0.0
-        next_actions[terminal] = 0.0
-        return TransitionMiniBatch(
-            observations=_float32_rows(self.observations, rows),
-            actions=_float32_rows(self.actions, rows),
-            rewards=_float32_rows(self.rewards, rows),
-            next_observations=next_observations,
-            next_actions=next_actions,
-            terminals=terminal[:, None].astype(np.float32),
-            intervals=np.ones((len(rows), 1), np.float32),
-            transitions=transitions,
-        )
-
-
-def _float32_rows(array: NDArray[Any], rows: NDArray[np.int64]) -> NDArray[np.float32]:
-    return array[rows].astype(np.float32, copy=False)
-
-
 def _refusal() -> AdapterError:
     return AdapterError(
         "expected the episodes that were weighted, and found an attempt to change them: add to a ReplayBuffer, then "
         "make a new WeightedReplayBuffer of it (for online fine-tuning, mix the two with d3rlpy's MixedReplayBuffer)"
     )
+
+
+def _ending_in_the_unknown(
+    lengths: NDArray[np.int64], terminated: NDArray[np.bool_], truncated: NDArray[np.bool_], complete: NDArray[np.bool_]
+) -> Episodes:
+    """Episodes whose last observation is unknown, so that T_i is d3rlpy's count of transitions."""
+    return Episodes(lengths, terminated, truncated, complete, final_known=np.zeros(len(lengths), bool))
 
 
 # ---- from our datasets ------------------------------------------------------------------------------------------------
@@ -243,7 +216,7 @@ def _log_of_dataset(dataset: Dataset) -> _Log:
     observations = _at_least_2d(dataset.observations)  # [M, ...]
     actions, rewards = _at_least_2d(dataset.actions), dataset.rewards  # [M, A], [M]
     seen_by_d3rlpy = Dataset.assemble(
-        episodes=_known_to_d3rlpy(ends.lengths, ends.terminated, ends.truncated, ends.complete),
+        episodes=_ending_in_the_unknown(ends.lengths, ends.terminated, ends.truncated, ends.complete),
         observations=ArrayColumn(observations),
         actions=ArrayColumn(actions),
         rewards=ArrayColumn(rewards),
@@ -275,21 +248,11 @@ def _sliced(dataset: Dataset) -> list[EpisodeBase]:
     ]
 
 
-def _known_to_d3rlpy(
-    lengths: NDArray[np.int64],
-    terminated: NDArray[np.bool_],
-    truncated: NDArray[np.bool_],
-    complete: NDArray[np.bool_],
-) -> Episodes:
-    """Episodes whose last observation is unknown, so that T_i is d3rlpy's count of transitions."""
-    return Episodes(lengths, terminated, truncated, complete, final_known=np.zeros(len(lengths), bool))
-
-
 # ---- from d3rlpy's buffers ----------------------------------------------------------------------------------------------
 def _log_of_buffer(source: Any, gathers: bool) -> _Log:
     """Small observations are copied side by side if batches will be gathered from them; others stay where they are."""
     episodes = _episodes_of(source)
-    being_written = _episode_being_written(source)
+    being_written: Any = episode_being_written(source) if isinstance(source, ReplayBuffer) else None
     complete = np.array([episode is not being_written for episode in episodes])
     episodes = [episode.to_episode(terminated=False) if episode is being_written else episode for episode in episodes]
     for number, episode in enumerate(episodes):
@@ -298,7 +261,7 @@ def _log_of_buffer(source: Any, gathers: bool) -> _Log:
     lengths = np.array([episode.size() for episode in episodes], np.int64)
     observations = _EpisodesColumn(episodes, lengths)
     dataset = Dataset.assemble(
-        episodes=_known_to_d3rlpy(lengths, terminated, complete & ~terminated, complete),
+        episodes=_ending_in_the_unknown(lengths, terminated, complete & ~terminated, complete),
         observations=observations,
         actions=ArrayColumn(np.concatenate([episode.actions for episode in episodes])),
         rewards=ArrayColumn(np.concatenate([episode.rewards[:, 0] for episode in episodes])),
@@ -321,11 +284,6 @@ def _episodes_of(source: Any) -> list[EpisodeBase]:
     if not episodes:
         raise AdapterError("expected a replay buffer with at least one episode, found none")
     return list(episodes)
-
-
-def _episode_being_written(source: Any) -> Any:
-    """The episode that d3rlpy's writer would still add to; it is listed among the others from its first transition on."""
-    return getattr(getattr(source, "_writer", None), "_active_episode", None)
 
 
 def _check_episode(episode: EpisodeBase, number: int, first: EpisodeBase) -> None:
