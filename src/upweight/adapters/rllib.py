@@ -48,24 +48,6 @@ with imports_from("ray", extra="rllib", oldest="2.55", below="3"):
     from ray.rllib.policy.sample_batch import MultiAgentBatch, SampleBatch
     from ray.rllib.utils.torch_utils import convert_to_torch_tensor
 
-# Of rows that are one step each, learner connectors made of these alone put the columns side by side and nothing else.
-_GATHERING = {
-    AddColumnsFromEpisodesToTrainBatch,
-    AddNextObservationsFromEpisodesToTrainBatch,
-    AddObservationsFromEpisodesToBatch,
-    AddStatesFromEpisodesToBatch,
-    AddTimeDimToBatchAndZeroPad,
-    BatchIndividualItems,
-    NumpyToTensor,
-}
-_GATHERED = (
-    Columns.OBS,
-    Columns.ACTIONS,
-    Columns.REWARDS,
-    Columns.NEXT_OBS,
-    Columns.TERMINATEDS,
-    Columns.TRUNCATEDS,
-)
 _Rows = dict[str, NDArray[Any]]  # columns [M, ...] under RLlib's own names
 _Tensors = dict[str, Any]  # "default_policy/obs" -> torch tensor [B, ...]
 
@@ -158,8 +140,7 @@ class WeightedOfflineData(OfflineData):
         config = self.config.copy(copy_frozen=False)
         config.input_read_schema = {}  # the rows are as RLlib names them by now
         spaces = self.spaces[INPUT_ENV_SPACES]
-        pieces = {type(piece) for piece in config.build_learner_connector(*spaces).connectors}
-        if pieces <= _GATHERING and self.prelearner_class is OfflinePreLearner and self._rows.keys() <= SCHEMA.keys():
+        if self.prelearner_class is OfflinePreLearner and _only_gathers(config, spaces, self._rows):
             return _Source({name: self._rows[name] for name in _GATHERED})
         prelearner = partial(
             self.prelearner_class,
@@ -213,7 +194,7 @@ class _Batches:
         if self._prelearner is None:
             return {f"{DEFAULT_MODULE_ID}/{name}": convert_to_torch_tensor(column) for name, column in drawn.items()}
         if self._module_state is not None and self._made and self._made % self._period == 0:
-            self._prelearner._module.set_state(self._module_state())
+            _set_module_state(self._prelearner, self._module_state())
         self._made += 1
         return _prepared(self._prelearner, drawn)
 
@@ -246,14 +227,6 @@ def _open_batches(source: Any, sampler: dict[str, Any], seed: np.random.SeedSequ
     return _Batches(ray.get(source), Draws(EpisodeSampler.from_state_dict(sampler), seed), None)
 
 
-def _prepared(prelearner: OfflinePreLearner, rows: _Rows) -> _Tensors:
-    """What RLlib makes of rows, without the extra steps that carry the value after a row and are masked out of the loss."""
-    separate = np.arange(len(rows[Columns.REWARDS])).astype(str)  # a row drawn twice is two rows, not one episode
-    batch = prelearner({**rows, Columns.EPS_ID: separate})
-    mask = batch.get(f"{DEFAULT_MODULE_ID}/{Columns.LOSS_MASK}")
-    return batch if mask is None else {name: tensor[mask] for name, tensor in batch.items()}
-
-
 def _mapped(rows: _Rows, prelearner: OfflinePreLearner, size: int) -> _Rows:
     """All rows as a learner takes them, ``size`` at a time."""
     count = len(rows[Columns.REWARDS])
@@ -271,6 +244,56 @@ def _mapped(rows: _Rows, prelearner: OfflinePreLearner, size: int) -> _Rows:
     return mapped
 
 
+# ---- RLlib's inside: what its parts do, where that is known or done here instead ------------------------------------------
+# Of rows that are one step each, learner connectors made of these alone put the columns side by side and nothing else.
+_GATHERING = {
+    AddColumnsFromEpisodesToTrainBatch,
+    AddNextObservationsFromEpisodesToTrainBatch,
+    AddObservationsFromEpisodesToBatch,
+    AddStatesFromEpisodesToBatch,
+    AddTimeDimToBatchAndZeroPad,
+    BatchIndividualItems,
+    NumpyToTensor,
+}
+_GATHERED = (Columns.OBS, Columns.ACTIONS, Columns.REWARDS, Columns.NEXT_OBS, Columns.TERMINATEDS, Columns.TRUNCATEDS)
+
+
+def _only_gathers(config: AlgorithmConfig, spaces: Any, rows: _Rows) -> bool:
+    """Whether RLlib's own pre-learner would do nothing but put the columns of such rows side by side."""
+    pieces = {type(piece) for piece in config.build_learner_connector(*spaces).connectors}
+    return pieces <= _GATHERING and rows.keys() <= SCHEMA.keys()
+
+
+def _prepared(prelearner: OfflinePreLearner, rows: _Rows) -> _Tensors:
+    """What RLlib makes of rows, without the extra steps that carry the value after a row and are masked out of the loss."""
+    separate = np.arange(len(rows[Columns.REWARDS])).astype(str)  # a row drawn twice is two rows, not one episode
+    batch = prelearner({**rows, Columns.EPS_ID: separate})
+    mask = batch.get(f"{DEFAULT_MODULE_ID}/{Columns.LOSS_MASK}")
+    return batch if mask is None else {name: tensor[mask] for name, tensor in batch.items()}
+
+
+def _set_module_state(prelearner: OfflinePreLearner, state: Any) -> None:
+    """Let a pre-learner ask the module that has learned since."""
+    prelearner._module.set_state(state)
+
+
+def _blocks(data: Any, config: AlgorithmConfig) -> list[_Rows]:
+    """The columns of the data, block after block in the order of the files.
+
+    Local Parquet files are read here: to start the processes with which Ray Data would do it takes seconds.
+    """
+    from pyarrow import parquet
+    from ray.data.block import BlockAccessor
+
+    paths = [Path(path) for path in (config.input_ if isinstance(config.input_, list) else [config.input_])]
+    plain = config.input_read_method == "read_parquet" and not config.input_read_method_kwargs
+    if plain and config.input_filesystem is None and all(path.exists() for path in paths):
+        return [BlockAccessor.for_block(parquet.read_table(path)).to_numpy() for path in paths]
+    data.context.execution_options.preserve_order = True  # else blocks come as they are ready, and no seed helps
+    return list(data.iter_batches(batch_size=None, batch_format="numpy"))
+
+
+# ---- rows ---------------------------------------------------------------------------------------------------------------
 def write_parquet(dataset: Dataset, path: str | Path) -> list[str]:
     """Write the transitions of a dataset as a Parquet file of rows that RLlib reads: ``input_=[path]``.
 
@@ -315,22 +338,6 @@ def _lost(dataset: Dataset) -> list[str]:
     if (cut := int((~episodes.complete & (episodes.terminated | episodes.truncated)).sum())) > 0:
         lost.append(f"that {cut} ended episodes were declared incomplete")
     return lost
-
-
-def _blocks(data: Any, config: AlgorithmConfig) -> list[_Rows]:
-    """The columns of the data, block after block in the order of the files.
-
-    Local Parquet files are read here: to start the processes with which Ray Data would do it takes seconds.
-    """
-    from pyarrow import parquet
-    from ray.data.block import BlockAccessor
-
-    paths = [Path(path) for path in (config.input_ if isinstance(config.input_, list) else [config.input_])]
-    plain = config.input_read_method == "read_parquet" and not config.input_read_method_kwargs
-    if plain and config.input_filesystem is None and all(path.exists() for path in paths):
-        return [BlockAccessor.for_block(parquet.read_table(path)).to_numpy() for path in paths]
-    data.context.execution_options.preserve_order = True  # else blocks come as they are ready, and no seed helps
-    return list(data.iter_batches(batch_size=None, batch_format="numpy"))
 
 
 def _read_rows(data: Any, config: AlgorithmConfig) -> _Rows:
