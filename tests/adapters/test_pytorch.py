@@ -245,12 +245,12 @@ def test_the_rank_comes_from_the_process_group(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"batch_size": 0}, "batch_size as a whole number, at least 1, found 0"),
-        ({"batch_size": 2.5}, "batch_size as a whole number, at least 1, found 2.5"),
-        ({"num_batches": 0}, "num_batches as a whole number, at least 1, found 0"),
-        ({"seed": -1}, "seed as a whole number, at least 0, found -1"),
-        ({"seed": None}, "seed as a whole number, at least 0, found None"),
-        ({"rank": True}, "rank as a whole number, at least 0, found True"),
+        ({"batch_size": 0}, "batch_size: expected a whole number of at least 1, found 0"),
+        ({"batch_size": 2.5}, "batch_size: expected a whole number of at least 1, found 2.5"),
+        ({"num_batches": 0}, "num_batches: expected a whole number of at least 1, found 0"),
+        ({"seed": -1}, "seed: expected a whole number of at least 0, found -1"),
+        ({"seed": None}, "seed: expected a whole number of at least 0, found None"),
+        ({"rank": True}, "rank: expected a whole number of at least 0, found True"),
     ],
 )
 def test_bad_numbers(options: dict[str, Any], message: str) -> None:

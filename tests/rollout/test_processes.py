@@ -10,7 +10,7 @@ import pytest
 
 import upweight as uw
 from upweight.base.progress import listening
-from upweight.rollout.processes import run_tasks, usable_cores
+from upweight.rollout.processes import _step_back, run_tasks, usable_cores
 
 
 def slow_square(number: int) -> int:
@@ -118,8 +118,16 @@ def test_workers_leave_the_cores_to_others() -> None:
 
 @pytest.mark.parametrize("workers", [0, -1, 1.5, True])
 def test_bad_workers(workers: int) -> None:
-    with pytest.raises(uw.RolloutError, match="workers: expected a whole number above 0"):
+    with pytest.raises(uw.RolloutError, match="workers: expected a whole number of at least 1"):
         run_tasks(own_process, range(2), workers=workers)
+
+
+def test_systems_without_niceness_or_affinity(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Windows has neither, macOS no affinity."""
+    for name in ("nice", "sched_getaffinity"):
+        monkeypatch.delattr(os, name)
+    assert usable_cores() == os.cpu_count()
+    _step_back()
 
 
 class TestDeath:

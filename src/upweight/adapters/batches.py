@@ -1,13 +1,14 @@
 """Any training loop: batches of transitions as NumPy, PyTorch or JAX arrays, made ahead of their use."""
 
-import importlib
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
 from typing import Any
 
 from upweight.adapters.draws import Draws, GivenWeighting
-from upweight.base.errors import AdapterError, MissingExtraError
+from upweight.base.checks import whole_number
+from upweight.base.errors import AdapterError
+from upweight.base.optional import require
 from upweight.data.dataset import Dataset, Transitions
 
 _LIBRARIES = {"numpy": "", "torch": "torch", "jax": "train"}  # and the extra that brings it
@@ -67,8 +68,7 @@ def batches(
     ahead by a thread (0: none). The same seed gives the same batches, whatever the other options.
     """
     for name, value, least in (("batch_size", batch_size, 1), ("prefetch", prefetch, 0)):
-        if isinstance(value, bool) or not isinstance(value, int) or value < least:
-            raise AdapterError(f"{name}: expected a whole number of at least {least}, found {value!r}")
+        whole_number(name, value, least=least, error=AdapterError)
     convert = _converter(arrays, device)
     draws = Draws.of(dataset, weighting, seed)
 
@@ -86,10 +86,7 @@ def _converter(arrays: str, device: Any) -> Callable[[Any], Any]:
         if device is not None:
             raise AdapterError(f'device: NumPy arrays have none, found {device!r}; ask for arrays="torch" or "jax"')
         return lambda array: array
-    try:
-        library: Any = importlib.import_module(arrays)
-    except ImportError:
-        raise MissingExtraError(f"batches of {arrays} arrays", arrays, _LIBRARIES[arrays]) from None
+    library = require(arrays, extra=_LIBRARIES[arrays], purpose=f"batches of {arrays} arrays")
     if arrays == "jax":
         return lambda array: library.device_put(array, device)
     target = library.device("cpu" if device is None else device)

@@ -9,6 +9,7 @@ Draws are independent and with replacement, so ranks and workers need not divide
 """
 
 from collections.abc import Iterator, Mapping
+from functools import partial
 from itertools import islice
 from typing import Any
 
@@ -17,6 +18,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from upweight.adapters.draws import Draws, GivenWeighting, episode_weights
 from upweight.adapters.host import imports_from
+from upweight.base.checks import whole_number
 from upweight.base.errors import AdapterError
 from upweight.data.dataset import Dataset
 from upweight.samplers.episode import EpisodeSampler
@@ -26,6 +28,7 @@ with imports_from("torch", extra="torch", oldest="2.2", below="3"):
     from torch.utils.data import IterableDataset, Sampler, get_worker_info
 
 MOST_WORKERS = 1024  # of one DataLoader; a number for each is kept
+_whole_number = partial(whole_number, error=AdapterError)
 
 
 class EpisodeBatchSampler(Sampler[torch.Tensor]):
@@ -68,10 +71,10 @@ class EpisodeBatchSampler(Sampler[torch.Tensor]):
         self, sampler: EpisodeSampler, batch_size: int, seed: int, num_batches: int | None, rank: int | None
     ) -> None:
         self._sampler = sampler
-        self.batch_size = _whole_number(batch_size, "batch_size", least=1)
-        self.num_batches = None if num_batches is None else _whole_number(num_batches, "num_batches", least=1)
-        self.rank = _distributed_rank() if rank is None else _whole_number(rank, "rank", least=0)
-        self._seed = _whole_number(seed, "seed", least=0)
+        self.batch_size = _whole_number("batch_size", batch_size, least=1)
+        self.num_batches = None if num_batches is None else _whole_number("num_batches", num_batches, least=1)
+        self.rank = _distributed_rank() if rank is None else _whole_number("rank", rank, least=0)
+        self._seed = _whole_number("seed", seed, least=0)
         self._epoch = 0  # the one that is under way, or comes next if its position is 0
         self._position = self._began = 0  # batches drawn in it: so far, and before the loop that is under way
         self._resumed = False
@@ -106,7 +109,7 @@ class EpisodeBatchSampler(Sampler[torch.Tensor]):
         """
         position = self._position
         if batches_seen is not None:
-            position = self._began + _whole_number(batches_seen, "batches_seen", least=0)
+            position = self._began + _whole_number("batches_seen", batches_seen, least=0)
         if position > self._position:
             raise AdapterError(
                 f"expected batches_seen of the loop that is under way, in which {self._position - self._began} batches were "
@@ -126,9 +129,9 @@ class EpisodeBatchSampler(Sampler[torch.Tensor]):
         draws = Draws(self._sampler, self._seed)
         draws.load_state_dict({**draws.state_dict(), "sampler": arrays})  # refuses other episodes
         self._sampler = draws.sampler
-        self._seed = _whole_number(state["seed"], "seed", least=0)
-        self._epoch = _whole_number(state["epoch"], "epoch", least=0)
-        self._position = self._began = _whole_number(state["position"], "position", least=0)
+        self._seed = _whole_number("seed", state["seed"], least=0)
+        self._epoch = _whole_number("epoch", state["epoch"], least=0)
+        self._position = self._began = _whole_number("position", state["position"], least=0)
         self._resumed = True
 
 
@@ -191,9 +194,3 @@ def _distributed_rank() -> int:
     """0 if there is no process group."""
     distributed = torch.distributed
     return int(distributed.get_rank()) if distributed.is_available() and distributed.is_initialized() else 0
-
-
-def _whole_number(value: Any, name: str, *, least: int) -> int:
-    if isinstance(value, bool) or not isinstance(value, int | np.integer) or value < least:
-        raise AdapterError(f"expected {name} as a whole number, at least {least}, found {value!r}")
-    return int(value)

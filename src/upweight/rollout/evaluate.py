@@ -8,6 +8,7 @@ from typing import Any, overload
 import numpy as np
 from numpy.typing import NDArray
 
+from upweight.base.checks import whole_number
 from upweight.base.errors import RolloutError
 from upweight.data.reference_scores import find_reference_scores, normalize_returns
 from upweight.policies.policy import Policy, load_policy
@@ -109,10 +110,10 @@ def evaluate(
     """
     single = isinstance(policies, Policy | str | Path)
     given: Sequence[Any] = [policies] if isinstance(policies, Policy | str | Path) else list(policies)
-    _check_number("episodes", episodes, 1)
+    whole_number("episodes", episodes, least=1, most=2**32 - 1, error=RolloutError)
     seeds: list[Any] = list(seed) if isinstance(seed, Sequence) and not single else [seed] * len(given)
     for value in seeds or [seed]:
-        _check_number("seed", value, 0)
+        whole_number("seed", value, least=0, most=2**32 - 1, error=RolloutError)
     if len(seeds) != len(given):
         raise RolloutError(f"seed: expected one number, or one for each of {len(given)} policies, found {len(seeds)}")
     loaded = [_load(policy) for policy in given]
@@ -161,11 +162,6 @@ def _check_fit(policy: Policy, spaces: Spaces, env_id: str, name: str) -> None:
         raise RolloutError(
             f"{name} has {size} {what}, but {env_id} has {spaces.action_size}; was it trained on another task?"
         )
-
-
-def _check_number(name: str, value: Any, least: int) -> None:
-    if isinstance(value, bool) or not isinstance(value, int | np.integer) or not least <= value < 2**32:
-        raise RolloutError(f"{name}: expected a whole number from {least} to 2^32 - 1, found {value!r}")
 
 
 def _summarise(env_id: str, episodes: Sequence[Episode]) -> Evaluation:

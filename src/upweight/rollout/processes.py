@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from itertools import islice
 from typing import Any, Generic, TypeVar
 
+from upweight.base.checks import whole_number
 from upweight.base.errors import RolloutError
 from upweight.base.optional import require
 from upweight.base.progress import report
@@ -56,8 +57,8 @@ def run_tasks(
     Tasks are taken from the iterable only a few ahead, so it may be endless: close the generator (or leave it) to stop. With
     one worker, or a single task, everything happens in this process. A task whose process dies is tried once more.
     """
-    if workers is not None and (isinstance(workers, bool) or not isinstance(workers, int) or workers < 1):
-        raise RolloutError(f"workers: expected a whole number above 0, found {workers!r}")
+    if workers is not None:
+        whole_number("workers", workers, least=1, error=RolloutError)
     if isinstance(tasks, Sized):
         total = len(tasks)
     count = min(workers or usable_cores(), total or 2**31)
