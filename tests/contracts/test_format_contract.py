@@ -1,6 +1,7 @@
 """What every file format must do; a new one is tested by being in its folder."""
 
 import json
+import pickle  # what worker processes are sent with
 import warnings
 from pathlib import Path
 from typing import Any
@@ -178,6 +179,16 @@ def test_rows_are_the_same_read_alone_or_with_the_rest(format_: Format, tmp_path
     np.testing.assert_array_equal(alone._observations.rows(index), whole.observations[index])
     assert alone._next_observations is None or not alone._next_observations.is_loaded
     np.testing.assert_array_equal(alone._observations.rows(index[:0]), whole.observations[index[:0]])
+
+
+@every
+def test_a_dataset_may_be_sent_to_another_process_unread(format_: Format, tmp_path: Path) -> None:
+    path = target(format_, tmp_path)
+    save_quietly(random_dataset(next_known=True), path, format_)
+    here = uw.load(path)
+    there = pickle.loads(pickle.dumps(here))
+    assert not there._observations.is_loaded
+    assert_same(there, here)
 
 
 @every

@@ -187,7 +187,9 @@ def test_a_missing_extra_says_what_to_install(tmp_path: Path, monkeypatch: pytes
     monkeypatch.setattr(optional.importlib, "import_module", nothing_installed)
     with pytest.raises(uw.MissingExtraError, match=r'needs the package .h5py.*pip install "upweight\[hdf5\]"'):
         uw.load(hdf5)
-    with pytest.raises(uw.DatasetError, match=r'working with Parquet files needs .*pip install "upweight\[parquet\]"'):
+    with pytest.raises(
+        uw.MissingExtraError, match=r'working with Parquet files needs .*pip install "upweight\[parquet\]"'
+    ):
         uw.load(parquet)
     with pytest.raises(uw.MissingExtraError, match=r'pip install "upweight\[minari\]"'):
         uw.save(random_dataset(), tmp_path / "m", format="minari")

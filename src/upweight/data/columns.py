@@ -6,13 +6,18 @@ column was never read. Formats subclass :class:`Column`; everything else compose
 """
 
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager
 
 import numpy as np
 from numpy.typing import NDArray
 
+from upweight.base.errors import DatasetError
+from upweight.base.progress import track
+
 Array = NDArray[np.generic]
 Index = NDArray[np.int64]
+ReadEpisode = Callable[[int, Index], Array]  # (number of the episode, some of its rows [K], ascending) -> [K, ...]
 
 
 class Column(ABC):
@@ -101,6 +106,51 @@ class ConcatenatedColumn(Column):
             out[mine] = part.rows(index[mine] - first)
             first += len(part)
         return out
+
+
+class EpisodesColumn(Column):
+    """A field that is stored episode by episode. ``opened()`` gives, for one ``with``, the function that reads of one.
+
+    A column may be sent to another process, so ``opened`` is a (partial) function of a module, not one made inside another.
+    """
+
+    def __init__(
+        self, lengths: Index, opened: Callable[[], AbstractContextManager[ReadEpisode]], *, key: str, source: str
+    ) -> None:
+        with opened() as read:
+            first = read(0, np.zeros(1, np.int64))  # [1, ...]: all rows are like it
+        super().__init__((int(lengths.sum()), *first.shape[1:]), first.dtype)
+        self._lengths, self._starts = lengths, np.cumsum(lengths) - lengths
+        self._opened, self._key, self._source = opened, key, source
+
+    def _read(self) -> Array:
+        out = np.empty(self.shape, self.dtype)
+        spans = list(zip(self._starts.tolist(), self._lengths.tolist(), strict=True))
+        with self._opened() as read:
+            for number, (start, length) in enumerate(
+                track(spans, total=len(spans), description=f"reading {self._key}")
+            ):
+                out[start : start + length] = self._checked(number, read(number, np.arange(length)), length)
+        return out
+
+    def _read_rows(self, index: Index) -> Array:
+        out = np.empty((len(index), *self.shape[1:]), self.dtype)
+        order = np.argsort(index, kind="stable")
+        episodes = np.searchsorted(self._starts, index[order], side="right") - 1
+        numbers, firsts = np.unique(episodes, return_index=True)
+        with self._opened() as read:
+            for number, places in zip(numbers.tolist(), np.split(order, firsts[1:]), strict=True):
+                rows, of_place = np.unique(index[places] - self._starts[number], return_inverse=True)
+                out[places] = self._checked(number, read(number, rows), len(rows))[of_place]
+        return out
+
+    def _checked(self, number: int, rows: Array, expected: int) -> Array:
+        if rows.shape != (expected, *self.shape[1:]):
+            raise DatasetError(
+                f"{self._source}: key {self._key!r}: expected {expected} rows of shape {self.shape[1:]} in episode "
+                f"{number}, found {rows.shape}"
+            )
+        return rows
 
 
 class ShiftedColumn(Column):

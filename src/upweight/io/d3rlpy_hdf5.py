@@ -4,6 +4,7 @@ d3rlpy knows whether an episode terminated, and nothing about what came after th
 step is not trainable, there as here.
 """
 
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -11,12 +12,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from upweight.base.errors import DatasetError
-from upweight.data.columns import ArrayColumn
+from upweight.data.columns import ArrayColumn, Column, EpisodesColumn
 from upweight.data.dataset import Dataset
 from upweight.data.segment import Episodes
 from upweight.data.validate import as_flags, as_rewards, as_vector
 from upweight.io.format import Format
-from upweight.io.hdf5 import HDF5Column, HDF5EpisodesColumn, dataset_at, is_hdf5, open_hdf5, read_array, root_keys
+from upweight.io.hdf5 import HDF5Column, dataset_at, is_hdf5, open_episodes, open_hdf5, read_array, root_keys
 
 VERSION = "2.1"
 
@@ -83,10 +84,15 @@ def _read_version_2(file: Any, path: Path) -> Dataset:
     )
     if "observations_0" not in file and "observations_0_0" in file:
         raise DatasetError(f"{path}: tuple observations are not supported; store them as one array per step")
+
+    def column(key: str) -> Column:
+        keys = [f"{key}_{i}" for i in numbers]
+        return EpisodesColumn(lengths, partial(open_episodes, path, keys), key=key, source=source)
+
     return Dataset.assemble(
         episodes=_episodes(lengths, ended),
-        observations=HDF5EpisodesColumn(file, path, [f"observations_{i}" for i in numbers], lengths),
-        actions=HDF5EpisodesColumn(file, path, [f"actions_{i}" for i in numbers], lengths),
+        observations=column("observations"),
+        actions=column("actions"),
         rewards=ArrayColumn(
             as_rewards(np.concatenate(rewards), key="rewards", num_steps=int(lengths.sum()), source=source)
         ),

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from upweight.base.errors import DatasetError
 from upweight.base.optional import require
 from upweight.base.progress import track
-from upweight.data.columns import Array, Column, Index
+from upweight.data.columns import Array, Column, Index, ReadEpisode
 from upweight.io.format import check_claim, reading, starts_with
 
 SIGNATURE = b"\x89HDF\r\n\x1a\n"
@@ -116,62 +116,25 @@ def _rows_by_chunk(node: Any, index: Index, key: str) -> Array:
     return out
 
 
-class HDF5EpisodesColumn(Column):
-    """One field kept as a separate array per episode; steps ``skip`` to ``skip + T_i`` of each make up the column.
+@contextmanager
+def open_episodes(
+    path: Path, keys: Sequence[str], *, leaves: Sequence[str] = ("",), skip: int = 0
+) -> Iterator[ReadEpisode]:
+    """For an ``EpisodesColumn`` of which every episode is an array of its own; the first ``skip`` rows of each are left out.
 
-    With several ``leaves`` (a dictionary observation) their numbers are flattened and laid side by side.
+    With several ``leaves`` under each key (a dictionary observation) their numbers are flattened and laid side by side.
     """
+    with open_hdf5(path) as file:
 
-    def __init__(
-        self,
-        file: Any,
-        path: Path,
-        bases: Sequence[str],
-        lengths: NDArray[np.int64],
-        *,
-        leaves: Sequence[str] = ("",),
-        skip: int = 0,
-    ) -> None:
-        first = [dataset_at(file, bases[0] + leaf, path) for leaf in leaves]
-        dtype = np.result_type(*(node.dtype for node in first))
-        if len(leaves) == 1:
-            row: tuple[int, ...] = first[0].shape[1:]
-        else:
-            row = (sum(int(np.prod(node.shape[1:])) for node in first),)
-        super().__init__((int(lengths.sum()), *row), dtype)
-        self._path, self._bases, self._leaves, self._skip = path, bases, leaves, skip
-        self._lengths = lengths
-        self._starts = np.cumsum(lengths) - lengths
+        def read(number: int, rows: Index) -> Array:
+            low, high = int(rows[0]), int(rows[-1]) + 1
+            parts = []
+            for leaf in leaves:
+                key = keys[number] + leaf
+                with reading(path, f"key {key!r}"):
+                    parts.append(np.asarray(dataset_at(file, key, path)[low + skip : high + skip]))
+            if len(parts) > 1:
+                parts = [np.concatenate([part.reshape(len(part), -1) for part in parts], axis=1)]
+            return parts[0] if len(rows) == high - low else parts[0][rows - low]
 
-    def _read(self) -> Array:
-        out = np.empty(self.shape, self.dtype)
-        spans = list(zip(self._bases, self._starts.tolist(), self._lengths.tolist(), strict=True))
-        with open_hdf5(self._path) as file:
-            for base, start, length in track(spans, total=len(spans), description="reading episodes"):
-                out[start : start + length] = self._episode(file, base, slice(self._skip, self._skip + length), length)
-        return out
-
-    def _read_rows(self, index: Index) -> Array:
-        out = np.empty((len(index), *self.shape[1:]), self.dtype)
-        episodes = np.searchsorted(self._starts, index, side="right") - 1
-        with open_hdf5(self._path) as file:
-            for place, (step, episode) in enumerate(zip(index.tolist(), episodes.tolist(), strict=True)):
-                row = step - int(self._starts[episode]) + self._skip
-                out[place] = self._episode(file, self._bases[episode], slice(row, row + 1), 1)[0]
-        return out
-
-    def _episode(self, file: Any, base: str, rows: slice, expected: int) -> Array:
-        parts = []
-        for leaf in self._leaves:
-            with reading(self._path, f"key {base + leaf!r}"):
-                part = np.asarray(dataset_at(file, base + leaf, self._path)[rows])
-            if len(self._leaves) > 1:
-                part = part.reshape(len(part), -1)
-            parts.append(part)
-        joined = parts[0] if len(parts) == 1 else np.concatenate(parts, axis=1)
-        if joined.shape != (expected, *self.shape[1:]):
-            raise DatasetError(
-                f"{self._path}: key {base!r}: expected rows of shape {self.shape[1:]} for every step, "
-                f"found {joined.shape}"
-            )
-        return joined
+        yield read

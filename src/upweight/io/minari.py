@@ -20,22 +20,33 @@ from upweight.data.columns import Column
 from upweight.data.dataset import Dataset
 from upweight.data.segment import Episodes
 from upweight.io.format import Format, reading
-from upweight.io.hdf5 import HDF5EpisodesColumn, dataset_at, open_hdf5
-from upweight.io.minari_arrow import ArrowEpisodes
-from upweight.io.minari_images import HDF5ImagesColumn, is_encoded_image
-
-_HDF5_FILE = "main_data.hdf5"
+from upweight.io.minari_storage import HDF5_FILE, field_space, open_storage
 
 
 def read(path: Path, *, observation_key: str | None = None) -> Dataset:
     """Metadata and flags at once; rewards, observations and actions when they are looked at."""
     folder = _data_folder(path)
     metadata = _metadata(folder)
-    if not (folder / _HDF5_FILE).is_file():
-        require("pyarrow", extra="minari", purpose="reading Minari datasets in Arrow storage")
-        return _read_arrow(folder, metadata, observation_key)
-    require("h5py", extra="minari", purpose="reading Minari datasets in HDF5 storage")
-    return _read_hdf5(folder, metadata, observation_key)
+    storage = open_storage(folder, metadata, observation_key)
+    terminated = storage.ends[:, 0]
+    truncated = storage.ends[:, 1] & ~terminated
+    known = np.ones(len(storage.lengths), bool)
+    labels = storage.labels
+    actions = storage.column("actions", 0)
+    own = json.loads(str(metadata.get("upweight_metadata", "{}")))
+    identity = {key: metadata[key] for key in ("dataset_id", "minari_version") if key in metadata}
+    return Dataset.assemble(
+        episodes=Episodes(storage.lengths, terminated, truncated, terminated | truncated, known),
+        observations=storage.column("observations", 0),
+        next_observations=storage.column("observations", 1),
+        actions=actions,
+        rewards=storage.column("rewards", 0),
+        returns=_returns(storage.returns, folder),
+        labels=[str(label) for label in labels] if all(label is not None for label in labels) else None,
+        num_actions=_num_actions(metadata, actions),
+        metadata={**(own if isinstance(own, dict) else {}), "minari": identity},
+        source=str(folder.parent if folder.name == "data" else folder),
+    )
 
 
 def write(dataset: Dataset, path: Path) -> list[str]:
@@ -69,103 +80,29 @@ def write(dataset: Dataset, path: Path) -> list[str]:
     return lost
 
 
-def _read_hdf5(folder: Path, metadata: dict[str, Any], observation_key: str | None) -> Dataset:
-    path = folder / _HDF5_FILE
-    with open_hdf5(path) as file:
-        numbers = _episode_numbers(set(file), path)
-        ends, returns, labels = [], [], []
-        for number in track(numbers, total=len(numbers), description="reading episode metadata"):
-            group = file[f"episode_{number}"]
-            attributes = dict(group.attrs)
-            ends.append([_last_flag(group, key, path) for key in ("terminations", "truncations")])
-            length = len(dataset_at(group, "rewards", path))
-            if int(attributes.get("total_steps", length)) != length or length < 1:
-                raise DatasetError(
-                    f"{path}: key 'episode_{number}': expected {attributes.get('total_steps')} rewards, found {length}"
-                )
-            returns.append((length, attributes.get("rewards_sum")))
-            labels.append(attributes.get("upweight_label"))
-        lengths = np.array([length for length, _ in returns], np.int64)
-        bases = [f"episode_{number}" for number in numbers]
-
-        def column(field: str, skip: int = 0) -> Column:
-            keys = [f"{base}/{field}" for base in bases]
-            leaves = _leaves(file, keys[0], observation_key if field == "observations" else None, path)
-            if len(leaves) == 1 and is_encoded_image(file, keys[0] + leaves[0], _space(metadata, field, leaves[0])):
-                return HDF5ImagesColumn(file, path, [key + leaves[0] for key in keys], lengths, skip=skip)
-            return HDF5EpisodesColumn(file, path, keys, lengths, leaves=leaves, skip=skip)
-
-        return _assemble(
-            folder,
-            metadata,
-            lengths,
-            np.array(ends, bool),
-            [total for _, total in returns],
-            labels,
-            observations=column("observations"),
-            next_observations=column("observations", skip=1),
-            actions=column("actions"),
-            rewards=column("rewards"),
+def _returns(totals: list[Any], folder: Path) -> NDArray[np.float64] | None:
+    """[N] the recorded returns, if every episode has one."""
+    if not all(isinstance(total, float | int | np.number) for total in totals):
+        return None
+    returns = np.array(totals, np.float64)
+    if not np.isfinite(returns).all():
+        number = int(np.argmin(np.isfinite(returns)))
+        raise DatasetError(
+            f"{folder}: key 'rewards': expected finite rewards, episode {number} sums to {returns[number]}"
         )
+    return returns
 
 
-def _read_arrow(folder: Path, metadata: dict[str, Any], observation_key: str | None) -> Dataset:
-    store = ArrowEpisodes(folder, str(metadata.get("data_format", "arrow")))
-    return _assemble(
-        folder,
-        metadata,
-        store.lengths,
-        store.ends,
-        store.returns,
-        store.labels,
-        observations=store.column("observations", _space(metadata, "observations", ""), key=observation_key),
-        next_observations=store.column(
-            "observations", _space(metadata, "observations", ""), key=observation_key, skip=1
-        ),
-        actions=store.column("actions", _space(metadata, "actions", "")),
-        rewards=store.column("rewards", None),
-    )
-
-
-def _assemble(
-    folder: Path,
-    metadata: dict[str, Any],
-    lengths: NDArray[np.int64],
-    ends: NDArray[np.bool_],  # [N, 2] terminated, truncated
-    totals: list[Any],
-    labels: list[Any],
-    **columns: Column,
-) -> Dataset:
-    terminated = ends[:, 0]
-    truncated = ends[:, 1] & ~terminated
-    count = len(lengths)
-    returns = None
-    if all(isinstance(total, float | int | np.number) for total in totals):
-        returns = np.array(totals, np.float64)
-        if not np.isfinite(returns).all():
-            number = int(np.argmin(np.isfinite(returns)))
-            raise DatasetError(
-                f"{folder}: key 'rewards': expected finite rewards, episode {number} sums to {returns[number]}"
-            )
-    actions = _space(metadata, "actions", "") or {}
-    numbered = (
-        actions.get("type") == "Discrete" and actions.get("start", 0) == 0 and columns["actions"].dtype.kind in "iu"
-    )
-    own = json.loads(str(metadata.get("upweight_metadata", "{}")))
-    identity = {key: metadata[key] for key in ("dataset_id", "minari_version") if key in metadata}
-    return Dataset.assemble(
-        episodes=Episodes(lengths, terminated, truncated, terminated | truncated, np.ones(count, bool)),
-        returns=returns,
-        labels=[str(label) for label in labels] if all(label is not None for label in labels) else None,
-        num_actions=actions.get("n") if numbered else None,
-        metadata={**(own if isinstance(own, dict) else {}), "minari": identity},
-        source=str(folder.parent if folder.name == "data" else folder),
-        **columns,
-    )
+def _num_actions(metadata: dict[str, Any], actions: Column) -> int | None:
+    """How many discrete actions the action space has, if they are numbered from 0."""
+    space = field_space(metadata, "actions") or {}
+    if space.get("type") != "Discrete" or space.get("start", 0) != 0 or actions.dtype.kind not in "iu":
+        return None
+    return space.get("n")
 
 
 def _data_folder(path: Path) -> Path:
-    if path.is_file() and path.name == _HDF5_FILE:
+    if path.is_file() and path.name == HDF5_FILE:
         path = path.parent
     for folder in (path / "data", path):
         if (folder / "metadata.json").is_file():
@@ -179,52 +116,6 @@ def _metadata(folder: Path) -> dict[str, Any]:
         if not isinstance(metadata, dict):
             raise DatasetError(f"{folder}: key 'metadata.json': expected a JSON object")
         return metadata
-
-
-def _episode_numbers(names: set[str], path: Path) -> list[int]:
-    numbers = sorted(int(name[8:]) for name in names if name.startswith("episode_") and name[8:].isdecimal())
-    if not numbers:
-        raise DatasetError(f"{path}: expected groups episode_0, episode_1, ..., found none")
-    return numbers
-
-
-def _last_flag(group: Any, key: str, path: Path) -> bool:
-    node = dataset_at(group, key, path)
-    if node.ndim != 1 or len(node) == 0:
-        raise DatasetError(f"{path}: key '{group.name}/{key}': expected one flag per step, found shape {node.shape}")
-    return bool(node[-1])
-
-
-def _leaves(file: Any, key: str, wanted: str | None, path: Path) -> list[str]:
-    """Where the arrays of a field lie under its key: just there, or under the entries of a dictionary."""
-    h5py = require("h5py", extra="minari", purpose="reading Minari datasets in HDF5 storage")
-    if key not in file:
-        raise DatasetError(f"{path}: missing key {key!r}")
-    if isinstance(file[key], h5py.Dataset):
-        return [""]
-    found: list[str] = []
-    file[key].visititems(lambda name, node: found.append(f"/{name}") if isinstance(node, h5py.Dataset) else None)
-    if wanted is not None:
-        found = [leaf for leaf in found if leaf == f"/{wanted}"]
-    if not found:
-        raise DatasetError(
-            f"{path}: key {key!r}: expected {wanted or 'arrays'} inside, found {', '.join(file[key]) or 'nothing'}"
-        )
-    return sorted(found)
-
-
-def _space(metadata: dict[str, Any], field: str, leaf: str) -> dict[str, Any] | None:
-    """The JSON description of a field's (sub)space, if the dataset has one."""
-    text = metadata.get("observation_space" if field == "observations" else "action_space")
-    if field == "rewards" or not isinstance(text, str):
-        return None
-    space = json.loads(text)
-    for name in leaf.split("/")[1:]:
-        inner = space.get("subspaces", {})
-        space = inner.get(name) if isinstance(inner, dict) else None
-        if space is None:
-            return None
-    return space if isinstance(space, dict) else None
 
 
 def _spaces(dataset: Dataset) -> tuple[Any, Any]:
@@ -285,7 +176,7 @@ def _is_minari(path: Path) -> bool:
             return "data_format" in _metadata(_data_folder(path))
     except DatasetError:
         return False
-    return path.name == _HDF5_FILE and (path.parent / "metadata.json").is_file()
+    return path.name == HDF5_FILE and (path.parent / "metadata.json").is_file()
 
 
 FORMAT = Format(
