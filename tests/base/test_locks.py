@@ -43,21 +43,20 @@ def windows_locks(monkeypatch: pytest.MonkeyPatch) -> Any:
 
 @pytest.mark.parametrize("system", ["this", "windows"])
 def test_one_holder_at_a_time(system: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    locked = (windows_locks(monkeypatch) if system == "windows" else locks).locked
+    module = windows_locks(monkeypatch) if system == "windows" else locks
     path = tmp_path / "lock"
-    with locked(path, wait=False) as first, locked(path, wait=False) as second:
-        assert first and not second
+    first = module.hold(path)
+    assert first is not None and module.hold(path) is None
     got = threading.Event()
 
     def wait() -> None:
-        with locked(path, wait=True) as mine:
-            assert mine
+        with module.locked(path):
             got.set()
+            assert module.hold(path) is None
 
-    with locked(path, wait=False) as mine:
-        assert mine
-        waiter = threading.Thread(target=wait)
-        waiter.start()
-        assert not got.wait(0.2)
+    waiter = threading.Thread(target=wait)
+    waiter.start()
+    assert not got.wait(0.2)
+    first.close()
     waiter.join(10)
     assert got.is_set()

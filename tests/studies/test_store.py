@@ -125,6 +125,7 @@ def test_the_table_tells_settings_apart(tmp_path: Path) -> None:
         for row in (dict(zip(table, each, strict=True)) for each in zip(*table.values(), strict=True))
     }
     assert rows["logs.npz"]["algorithm_settings"] == '{"expectile": 0.9}'
+    assert rows["logs.npz"]["data_sha256"] is None  # as in old records
     assert rows["logs.npz"]["weighting_settings"] == '{"temperature": 0.1}'
     assert (rows["logs.npz"]["dataset_content"], rows["logs.npz"]["dataset_steps"]) == ("abc", None)
     other = rows["hopper-medium"]

@@ -9,8 +9,9 @@ import shutil
 import signal
 import subprocess
 import sys
+import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from importlib.metadata import Distribution, PackageNotFoundError
 from pathlib import Path
 from types import SimpleNamespace
@@ -29,11 +30,11 @@ from upweight.rollout.processes import usable_cores
 from upweight.studies.experiment_file import Experiment, read_experiment
 from upweight.studies.store import Store
 from upweight.sweeps.estimate import Estimate
-from upweight.sweeps.evaluation import evaluate_and_store
-from upweight.sweeps.executor import LocalExecutor
+from upweight.sweeps.evaluation import Trained, evaluate_and_store
+from upweight.sweeps.executor import LocalExecutor, Outcome
 from upweight.sweeps.packing import pack
 from upweight.sweeps.sweep import plan_sweep, sweep
-from upweight.sweeps.work import Work
+from upweight.sweeps.work import Work, Workplace
 
 STUDY = """\
 updates = {updates}
@@ -85,6 +86,11 @@ def test_every_run_once(study: Experiment, tmp_path: Path) -> None:
     whole = uw.load("cartpole-expert-random-50", steps=500)
     assert named["cartpole-expert-random-50"]["episodes"] == whole.num_episodes
     assert sum(named["cartpole-expert-random-50"]["histogram"]["counts"]) == whole.num_episodes
+    # Runs say which data they saw.
+    seen = {run.run_id: whole.metadata["content_sha256"] for run in study.runs if "expert" in run.data.name}
+    assert seen.items() <= dict(zip(frame["run_id"], frame["data_sha256"], strict=True)).items()
+    assert frame["data_sha256"].nunique() == 2
+    assert named["cartpole-expert-random-50"]["data_sha256"] == whole.metadata["content_sha256"]
     # A stored policy reaches the stored returns, and is the one that training on the dataset alone gives.
     run = next(
         run for run in study.runs if run.weighting["name"] == "rw" and "expert" in run.data.name and run.seed == 1
@@ -150,6 +156,75 @@ def test_a_failed_evaluation_is_told_also_when_time_is_up(
     result = sweep(study, tmp_path / "store", max_agents=4, executor=LocalExecutor(overlap=True))
     assert result.paused and result.remaining == 8
     assert [failure.split(": ")[1] for failure in result.failures] == ["the simulator broke"]
+
+
+class Beside:
+    """Two populations with a training and an evaluation that do nothing but what a test wants."""
+
+    def __init__(self, study: Experiment, path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.populations, self.store = pack(study.runs, max_agents=4), Store(path, create=True)
+        self.second: BaseException | None = None  # what the second training raises
+        self.evaluation: Callable[[], None] = lambda: None
+        monkeypatch.setattr("upweight.sweeps.executor._Trainer._train", self._train)
+        monkeypatch.setattr("upweight.sweeps.executor.evaluate_and_store", lambda *_, **__: self.evaluation())
+
+    def _train(self, workplace: Workplace) -> list[Trained]:
+        if workplace.population == self.populations[1] and self.second is not None:
+            raise self.second
+        return []
+
+    def run(self) -> Iterator[Outcome]:
+        return LocalExecutor(overlap=True).execute(self.populations, self.store, deadline=math.inf)
+
+    def is_free(self, place: int) -> bool:
+        workplace = Work(self.store).take(self.populations[place])
+        if workplace is not None:
+            workplace.release()
+        return workplace is not None
+
+
+@pytest.fixture
+def beside(study: Experiment, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Beside:
+    return Beside(study, tmp_path / "store", monkeypatch)
+
+
+def test_what_is_beside_ends_before_a_sweep_stops(beside: Beside) -> None:
+    done = threading.Event()
+    beside.second, beside.evaluation = OSError(28, "No space left on device"), lambda: time.sleep(0.1) or done.set()
+    steps = beside.run()
+    assert next(steps) == Outcome(beside.populations[0]) and done.is_set()
+    with pytest.raises(OSError, match="No space left"):
+        next(steps)
+    assert beside.is_free(1)
+
+
+def test_an_interrupt_is_not_kept_waiting(beside: Beside) -> None:
+    """And what is evaluated then stays ours until that has ended."""
+    go_on = threading.Event()
+    beside.second, beside.evaluation = KeyboardInterrupt(), lambda: go_on.wait(60) and None
+    with pytest.raises(KeyboardInterrupt):
+        list(beside.run())
+    assert not beside.is_free(0) and beside.is_free(1)
+    go_on.set()
+    while not beside.is_free(0):
+        time.sleep(0.01)
+
+
+@pytest.mark.parametrize("error", [OSError(28, "No space left on device"), MissingExtraError("it", "mujoco", "mujoco")])
+def test_an_evaluation_that_cannot_be_stored_stops_a_sweep(beside: Beside, error: Exception) -> None:
+    beside.evaluation = raising(error)
+    with pytest.raises(type(error)):
+        list(beside.run())
+    assert beside.is_free(0) and beside.is_free(1)  # to go on with when there is room
+
+
+def test_an_evaluation_that_fails_stops_nothing(beside: Beside) -> None:
+    beside.evaluation = raising(uw.RolloutError("the simulator broke"))
+    assert [outcome.failure for outcome in beside.run()] == ["the simulator broke"] * 2
+    beside.second = DatasetError("no such data")
+    beside.evaluation = lambda: None
+    assert [outcome.failure for outcome in beside.run()] == [None, "no such data"]
+    assert list((beside.store.path / "work").iterdir()) == []  # nothing was begun that could be lost
 
 
 @pytest.mark.slow
@@ -228,10 +303,11 @@ def test_a_population_that_was_half_stored_is_completed(
 def test_two_sweeps_share_a_store(study: Experiment, tmp_path: Path) -> None:
     store = Store(tmp_path / "store", create=True)
     (population,) = pack(study.runs)
-    with Work(store).claim(population) as mine:
-        assert mine is not None and mine.population is not population and mine.population == population
-        result = sweep(study, tmp_path / "store")  # somebody else is at it
+    mine = Work(store).take(population)
+    assert mine is not None and mine.population == population
+    result = sweep(study, tmp_path / "store")  # somebody else is at it
     assert (result.finished, result.remaining) == (0, 8)
+    mine.release()
     shutil.rmtree(mine.folder)  # else it would be gone on with
     part = Experiment("part", "", study.runs[:3])
     assert sweep(part, tmp_path / "store").finished == 3
@@ -388,9 +464,11 @@ def test_progress_is_kept_whatever_else_is_wrong(
 ) -> None:
     """Only a checkpoint that is damaged is a reason to begin anew."""
     store = Store(tmp_path / "store", create=True)
-    with Work(store).claim(pack(study.runs)[0]) as claim:
-        assert claim is not None
-    log = claim.folder / "metrics.jsonl"
+    workplace = Work(store).take(pack(study.runs)[0])
+    assert workplace is not None
+    workplace.release()
+    (workplace.folder / "plan.json").write_text('{"num_updates": 40, "runs": [{}, {}, {}, {}, {}, {}, {}, {}]}')
+    log = workplace.folder / "metrics.jsonl"
     log.write_text('{"run": 0, "updates": 10}')
 
     def fails(*_: object, **__: object) -> None:
@@ -457,11 +535,12 @@ def test_a_policy_is_written_before_its_record(tmp_path: Path, study: Experiment
 
     write_finished(store, study.runs[0])
     results = [SimpleNamespace(policy=Policy(run.run_id), status="finished", diverged_at=None) for run in study.runs]
+    trained = [Trained(run, result, 1.0, "abc") for run, result in zip(study.runs, results, strict=True)]  # type: ignore[arg-type]
     played = uw.Evaluation("X-v0", np.ones(1), np.ones(1, np.int64), np.ones(1, bool))
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("upweight.sweeps.evaluation.evaluate", lambda policies, *_, **__: [played] * len(policies))
         patch.setattr("importlib.metadata.distribution", without_mujoco)
-        evaluate_and_store(study.runs, results, store, train_seconds=1.0, workers=1, keep_policies=True)  # type: ignore[arg-type]
+        evaluate_and_store(trained, store, workers=1, keep_policies=True)
     assert sorted(order) == sorted(run.run_id for run in study.runs[1:])  # the first one was done
     assert all(run.run_id in store for run in study.runs)
     versions = store.run(study.runs[1].run_id)["versions"]

@@ -32,8 +32,18 @@ else:
             return False
 
 
+def hold(path: Path) -> IO[str] | None:
+    """The lock on a file (which is made if need be), ours until what is returned is closed; None if somebody else has it."""
+    file = path.open("a")
+    if _lock(file, wait=False):
+        return file
+    file.close()
+    return None
+
+
 @contextmanager
-def locked(path: Path, *, wait: bool) -> Iterator[bool]:
-    """Hold the lock on a file (which is made if need be); False if somebody else has it and we do not wait."""
+def locked(path: Path) -> Iterator[None]:
+    """Wait for the lock on a file (which is made if need be), and hold it."""
     with path.open("a") as file:
-        yield _lock(file, wait=wait)
+        _lock(file, wait=True)
+        yield

@@ -11,7 +11,7 @@
 
 import hashlib
 import json
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
@@ -99,21 +99,10 @@ class TrainingFolder:
         path = self.path / "metrics.jsonl"
         if not path.exists():
             return []
-        kept, mine = [], []
-        for line in path.read_text(errors="replace").splitlines():
-            try:
-                record = json.loads(line)
-                is_later = record["run"] in runs and record["updates"] > up_to
-            except (ValueError, TypeError, KeyError):  # the last line of a killed process
-                continue
-            if is_later:
-                continue
-            kept.append(line)
-            if record["run"] in runs:
-                mine.append(record)
+        kept = [record for record in _read_log(path) if record["run"] not in runs or record["updates"] <= up_to]
         with atomic_target(path) as target:
-            target.write_text("".join(line + "\n" for line in kept))
-        return mine
+            target.write_text("".join(json.dumps(record) + "\n" for record in kept))
+        return [record for record in kept if record["run"] in runs]
 
     # ---- files --------------------------------------------------------------------------------------------------
     def _checkpoint(self, program: int) -> Path:
@@ -137,6 +126,30 @@ class TrainingFolder:
 
     def _write(self, path: Path, value: Any) -> None:
         write_json(path, value, allow_nan=True)
+
+
+def share_done(path: Path) -> float:
+    """How much of the training in a folder is done, from 0 to 1, as its log says; good enough to tell a user."""
+    try:
+        plan: Any = read_json(path / "plan.json")
+        total = len(plan["runs"]) * plan["num_updates"]
+    except (FileNotFoundError, TypeError, KeyError):  # not begun, or damaged
+        return 0.0
+    done: dict[int, int] = {}
+    for record in _read_log(path / "metrics.jsonl"):
+        done[record["run"]] = max(done.get(record["run"], 0), record["updates"])
+    return min(1.0, sum(done.values()) / total)
+
+
+def _read_log(path: Path) -> Iterator[Record]:
+    """The records of a log; lines that a killed process left half written are passed over."""
+    for line in path.read_text(errors="replace").splitlines() if path.exists() else []:
+        try:
+            record = json.loads(line)
+        except ValueError:
+            continue
+        if isinstance(record, dict) and {"run", "updates"} <= record.keys():
+            yield record
 
 
 def describe_training(dataset: Dataset, runs: Sequence[Run], num_updates: int, precision: str) -> dict[str, Any]:

@@ -5,7 +5,7 @@
     store.json                     the format
     runs/RUN_ID.json               one finished run: its description, scores of all episodes, status, timing, versions
     policies/RUN_ID.safetensors    its policy
-    datasets/NAME-SEED-STEPS.json  what each dataset is like: episodes, mean score, RPSV, a histogram of returns; of a file
+    datasets/NAME-SEED-STEPS.json  what each dataset is like: hash, episodes, mean score, RPSV, a histogram of returns; of a file
     datasets/NAME-CONTENT.json     there is one for every content it had
     work/                          trainings under way (see :mod:`upweight.sweeps.work`)
 
@@ -20,11 +20,13 @@ from typing import Any, Self
 
 from upweight.base.errors import DatasetError
 from upweight.base.files import atomic_target, read_json, write_json
-from upweight.studies.records import as_table, check_dataset, check_run
-from upweight.studies.run_spec import DataSpec
+from upweight.studies.run_spec import FORMAT_VERSION as RUN_VERSION, DataSpec, run_spec_from_dict
 
 FORMAT_VERSION = 1
 Record = dict[str, Any]
+_RUN_KEYS = {"run_id", "spec", "status", "score", "returns"}
+_DATASET_KEYS = {"name", "steps", "seed", "normalized", "episodes", "total_steps", "mean", "rpsv", "histogram"}
+_AGAIN = "remove it and start the sweep again to repeat that run"
 
 
 class StoreReader(ABC):
@@ -46,9 +48,12 @@ class StoreReader(ABC):
         Columns: ``run_id``; ``dataset``, ``dataset_steps``, ``dataset_seed``, ``dataset_content`` (of a file) and ``env_id``;
         ``algorithm`` and ``algorithm_settings`` (JSON); ``weighting`` and ``weighting_settings`` (JSON); ``seed``, ``updates``,
         ``precision`` and ``episodes`` (of the evaluation); ``status`` ("finished" or "diverged"), ``score`` (None where the
-        environment has no reference scores) and ``mean_return``.
+        environment has no reference scores) and ``mean_return``; ``data_sha256`` (of the data that the run saw; None in old
+        records).
         """
-        return as_table(self.runs())
+        rows = [_row(record) for record in self.runs()]
+        names = list(rows[0]) if rows else []
+        return {name: [row[name] for row in rows] for name in names}
 
 
 class Store(StoreReader):
@@ -130,10 +135,10 @@ class Store(StoreReader):
         write_json(self._dataset_path(data), dict(record))
 
     def datasets(self) -> list[Record]:
-        return [check_dataset(read_json(path), str(path)) for path in _json_files(self.path / "datasets")]
+        return [_check_dataset(read_json(path), str(path)) for path in _json_files(self.path / "datasets")]
 
     def _read_run(self, path: Path) -> Record:
-        return check_run(read_json(path), str(path))
+        return _check_run(read_json(path), str(path))
 
     def _run_path(self, run_id: str) -> Path:
         return self.path / "runs" / f"{run_id}.json"
@@ -194,8 +199,58 @@ def _check_head(record: Any, where: str) -> Record:
     return record
 
 
-_CHECKS = {"store": _check_head, "run": check_run, "dataset": check_dataset}
+def _check_run(record: Any, where: str) -> Record:
+    """The record of a run, if it is whole and this version can read it."""
+    if not isinstance(record, dict) or not record.keys() >= _RUN_KEYS:
+        raise DatasetError(f"{where}: damaged; {_AGAIN}")
+    try:
+        run_spec_from_dict(record["spec"])
+    except (KeyError, TypeError, AttributeError) as error:
+        raise DatasetError(
+            f"{where}: run {record['run_id']}: expected the description of a run, found something else ({error}); {_AGAIN}"
+        ) from None
+    found = record["spec"].get("format")
+    if found != RUN_VERSION:
+        raise DatasetError(
+            f"{where}: expected a run of format {RUN_VERSION}, found {found!r}; use the version that wrote it, or {_AGAIN}"
+        )
+    return record
+
+
+def _check_dataset(record: Any, where: str) -> Record:
+    """The description of a dataset, if it is whole."""
+    if not isinstance(record, dict) or not record.keys() >= _DATASET_KEYS:
+        raise DatasetError(f"{where}: damaged, or not a dataset's description; remove it, a report can do without")
+    return record
+
+
+_CHECKS = {"store": _check_head, "run": _check_run, "dataset": _check_dataset}
 
 
 def _json_files(folder: Path) -> list[Path]:
     return sorted(path for path in folder.glob("*.json") if not path.name.startswith("."))
+
+
+def _row(record: Mapping[str, Any]) -> dict[str, Any]:
+    spec = record["spec"]
+    data, weighting = spec["data"], dict(spec["weighting"])
+    return {
+        "run_id": record["run_id"],
+        "dataset": data["name"],
+        "dataset_steps": data["steps"],
+        "dataset_seed": data["seed"],
+        "dataset_content": data["content"],
+        "env_id": data["env_id"],
+        "algorithm": spec["algorithm"],
+        "algorithm_settings": json.dumps(spec["config"], sort_keys=True),
+        "weighting": weighting.pop("name"),
+        "weighting_settings": json.dumps(weighting, sort_keys=True),
+        "seed": spec["seed"],
+        "updates": spec["updates"],
+        "precision": spec["precision"],
+        "episodes": spec["episodes"],
+        "status": record["status"],
+        "score": record["score"],
+        "mean_return": record.get("mean_return"),
+        "data_sha256": record.get("data_sha256"),
+    }

@@ -3,10 +3,9 @@
 import logging
 import time
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import ExitStack
 from dataclasses import dataclass
 from functools import partial
-from typing import Protocol, TypeVar
+from typing import Protocol
 
 import jax
 
@@ -16,13 +15,13 @@ from upweight.engine.run import Run
 from upweight.engine.train import RunResult, TrainingPaused, train
 from upweight.studies.run_spec import config_of
 from upweight.studies.store import Store
-from upweight.sweeps.evaluation import evaluate_and_store
+from upweight.sweeps.evaluation import Trained, evaluate_and_store
 from upweight.sweeps.packing import Population
-from upweight.sweeps.run_data import RunData, data_key, load_data
-from upweight.sweeps.work import Claim, Work
+from upweight.sweeps.run_data import RunData, load_data
+from upweight.sweeps.work import Work, Workplace
 from upweight.weightings.registry import weighting_from_dict
 
-Result = TypeVar("Result")
+_STOPS_ALL = (TrainingPaused, MissingExtraError)  # among the errors of ours
 _log = logging.getLogger("upweight")
 
 
@@ -63,123 +62,143 @@ class LocalExecutor:
         """``deadline`` is a value of ``time.monotonic()``; a training that meets it is kept and gone on with next time."""
         overlap = jax.default_backend() != "cpu" if self.overlap is None else self.overlap
         overlap = overlap and self.workers != 1  # one worker is this process: its linear algebra is one for all threads
-        work, data = Work(store), _LoadedData(self.workers)
-        background = Background()
-        beside: Population | None = None  # evaluated in the background
+        trainer = _Trainer(self, store, deadline)
+        trained: _Evaluation | Outcome | None = None
+        beside: _Evaluation | None = None  # of the population before
         try:
             for place, population in enumerate(populations, 1):
-                with ExitStack() as holding:
-                    claim = holding.enter_context(work.claim(population))
-                    training = None if claim is None else partial(self._train, claim, data, work, store, deadline)
-                    trained = None if training is None else _attempt(training)
-                    if beside is not None:
-                        ended, beside = beside, None
-                        yield _outcome(ended, _attempt(background.wait))
-                    if claim is None or trained is None:
-                        continue
-                    if isinstance(trained, UpweightError):
-                        failure: UpweightError | None = trained
-                        if work.share_done(claim.population) == 0:
-                            work.end(claim)  # nothing is lost, and its runs are free to be packed in another way
-                    elif overlap and place < len(populations):
-                        background.start(partial(_do_and_release, trained, holding.pop_all()))
-                        beside = claim.population
-                        continue
-                    else:
-                        failure = _attempt(trained)
-                yield _outcome(claim.population, failure)
-        except KeyboardInterrupt:  # who asks to stop is not kept waiting: the training is on disk
-            raise
-        except TrainingPaused:
-            if beside is not None:
-                yield _outcome(beside, _attempt(background.wait))
-            raise
-        except BaseException:
-            if beside is not None and (lost := _attempt(background.wait)) is not None:
-                _log.warning("%s: %s", beside.title, lost)
-            raise
+                stop: Exception | None = None
+                try:
+                    trained = trainer.train(population)
+                except Exception as error:  # of the machine; an interrupt is not kept waiting for what is beside
+                    stop, trained = error, None
+                if beside is not None:
+                    yield beside.outcome()
+                    beside = None
+                if stop is not None:
+                    raise stop
+                if isinstance(trained, Outcome):
+                    yield trained
+                elif trained is not None and overlap and place < len(populations):
+                    beside = trained
+                    beside.start()
+                elif trained is not None:
+                    yield trained.outcome()
+            if beside is not None:  # others did the rest
+                yield beside.outcome()
+        finally:
+            if isinstance(trained, _Evaluation):
+                trained.give_up()
 
-    def _train(
-        self, claim: Claim, data: "_LoadedData", work: Work, store: Store, deadline: float
-    ) -> Callable[[], None]:
-        """Train, and give back what is left to do: evaluate and store."""
-        loaded = data.of(claim.population)
-        for spec in data_key(claim.population):
-            if loaded.dataset.has_rewards and not store.has_dataset(spec):
-                store.write_dataset(spec, loaded.describe(spec))
+
+class _Trainer:
+    """Trains populations of one store, one after the other."""
+
+    def __init__(self, executor: LocalExecutor, store: Store, deadline: float) -> None:
+        self._executor, self._store, self._deadline = executor, store, deadline
+        self._work = Work(store)
+        self._data: dict[
+            object, RunData
+        ] = {}  # one at a time: it can be large, and populations that share it follow each other
+
+    def train(self, population: Population) -> "_Evaluation | Outcome | None":
+        """What is left to do with a population; how it failed; or None: others are at it, or did it."""
+        workplace = self._work.take(population)
+        if workplace is None:
+            return None
+        try:
+            return _Evaluation(workplace, partial(self._finish, workplace, self._train(workplace)))
+        except BaseException as error:
+            is_of_its_own = isinstance(error, UpweightError) and not isinstance(error, _STOPS_ALL)
+            if is_of_its_own and self._work.share_done(workplace.population) == 0:
+                self._work.end(workplace)  # nothing is lost, and its runs are free to be packed in another way
+            workplace.release()
+            if not is_of_its_own:
+                raise
+            return Outcome(workplace.population, str(error))
+
+    def _train(self, workplace: Workplace) -> list[Trained]:
+        population, data = workplace.population, self._load(workplace.population)
+        for spec in population.data:
+            if data.dataset.has_rewards and not self._store.has_dataset(spec):
+                self._store.write_dataset(spec, data.describe(spec))
         runs = [
-            Run(config_of(run), weighting_from_dict(run.weighting), run.seed, episodes=loaded.episodes_of(run.data))
-            for run in claim.population.runs
+            Run(config_of(run), weighting_from_dict(run.weighting), run.seed, episodes=data.episodes_of(run.data))
+            for run in population.runs
         ]
         began = time.perf_counter()
         try:
-            results = _train_in_folder(loaded, runs, claim, deadline)
+            results = _train_in_folder(data, runs, workplace, self._deadline)
         finally:
-            seconds = claim.add_time(time.perf_counter() - began)
-        return partial(self._finish, claim, results, seconds, work, store)
+            seconds = workplace.add_time(time.perf_counter() - began)
+        return [
+            Trained(run, result, seconds, data.sha256(run.data))
+            for run, result in zip(population.runs, results, strict=True)
+        ]
 
-    def _finish(self, claim: Claim, results: Sequence[RunResult], seconds: float, work: Work, store: Store) -> None:
-        evaluate_and_store(
-            claim.population.runs,
-            results,
-            store,
-            train_seconds=seconds,
-            workers=self.workers,
-            keep_policies=self.keep_policies,
-        )
-        work.end(claim)
+    def _finish(self, workplace: Workplace, trained: Sequence[Trained]) -> None:
+        """Play, store, and clear the workplace away."""
+        executor = self._executor
+        evaluate_and_store(trained, self._store, workers=executor.workers, keep_policies=executor.keep_policies)
+        self._work.end(workplace)
 
-
-class _LoadedData:
-    """One dataset at a time: they can be large, and populations that share one follow each other."""
-
-    def __init__(self, workers: int | None) -> None:
-        self._workers = workers
-        self._last: dict[object, RunData] = {}
-
-    def of(self, population: Population) -> RunData:
-        key = data_key(population)
-        if key not in self._last:
-            self._last.clear()
-            self._last[key] = load_data(population, workers=self._workers)
-        return self._last[key]
+    def _load(self, population: Population) -> RunData:
+        if population.data not in self._data:
+            self._data.clear()
+            self._data[population.data] = load_data(population, workers=self._executor.workers)
+        return self._data[population.data]
 
 
-def _train_in_folder(data: RunData, runs: Sequence[Run], claim: Claim, deadline: float) -> list[RunResult]:
+def _train_in_folder(data: RunData, runs: Sequence[Run], workplace: Workplace, deadline: float) -> list[RunResult]:
     """Go on where the folder is; begin anew if what is in there is damaged, or of other data, and for no other reason."""
-    first = claim.population.runs[0]
+    first = workplace.population.runs[0]
     training = partial(
         train,
         data.dataset,
         runs,
         num_updates=first.updates,
         precision=first.precision,
-        output=claim.folder,
+        output=workplace.folder,
         resume=True,
         deadline=deadline,
     )
     try:
         return training()
     except CheckpointError as error:
-        _log.warning("%s: %s; the training begins anew", claim.folder, error)
-        claim.forget_progress()
+        _log.warning("%s: %s; the training begins anew", workplace.folder, error)
+        workplace.forget_progress()
         return training()
 
 
-def _attempt(work: Callable[[], Result]) -> Result | UpweightError:
-    """What the work gives, or what is wrong with this population alone."""
-    try:
-        return work()
-    except (TrainingPaused, MissingExtraError):
-        raise
-    except UpweightError as error:
-        return error
+class _Evaluation:
+    """What is left to do with a trained population, in turn or in a thread of its own."""
 
+    def __init__(self, workplace: Workplace, finish: Callable[[], None]) -> None:
+        self._workplace, self._finish = workplace, finish
+        self._background: Background | None = None
 
-def _outcome(population: Population, failure: UpweightError | None) -> Outcome:
-    return Outcome(population, None if failure is None else str(failure))
+    def start(self) -> None:
+        """Do it beside the caller's own work."""
+        self._background = Background()
+        self._background.start(self._do)
 
+    def outcome(self) -> Outcome:
+        """Do it, or wait until it is done."""
+        try:
+            self._do() if self._background is None else self._background.wait()
+        except _STOPS_ALL:
+            raise
+        except UpweightError as error:
+            return Outcome(self._workplace.population, str(error))
+        return Outcome(self._workplace.population)
 
-def _do_and_release(work: Callable[[], None], holding: ExitStack) -> None:
-    with holding:
-        work()
+    def give_up(self) -> None:
+        """Leave the workplace to others, unless a thread is at it: that does so at its end."""
+        if self._background is None:
+            self._workplace.release()
+
+    def _do(self) -> None:
+        try:
+            self._finish()
+        finally:
+            self._workplace.release()

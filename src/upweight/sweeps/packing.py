@@ -21,6 +21,12 @@ class Population:
         return hashlib.sha256(" ".join(run.run_id for run in self.runs).encode()).hexdigest()[:16]
 
     @property
+    def data(self) -> tuple[DataSpec, ...]:
+        """The datasets of its runs. Those follow from the population alone, whatever else a sweep has to do: the checkpoints of
+        a training fit its data only."""
+        return tuple(dict.fromkeys(run.data for run in self.runs))
+
+    @property
     def title(self) -> str:
         names = sorted({_short_name(run.data) for run in self.runs})
         return f"{self.runs[0].algorithm} on {', '.join(names)}"

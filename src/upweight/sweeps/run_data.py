@@ -1,13 +1,14 @@
 """The data that a population trains on: made or loaded, checked, described."""
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 
 import numpy as np
 from numpy.typing import NDArray
 
 from upweight.base.errors import DatasetError
 from upweight.data.dataset import Dataset
-from upweight.data.fingerprint import fingerprint
+from upweight.data.fingerprint import content_hash, fingerprint
 from upweight.data.reference_scores import find_reference_scores, normalize_returns
 from upweight.data.statistics import positive_sided_variance
 from upweight.loading import load
@@ -25,29 +26,48 @@ class RunData:
     """One dataset on the device for all runs of a population, and which of its episodes each recipe is."""
 
     dataset: Dataset
-    episodes: dict[str, NDArray[np.int64]]  # by the recipe's name; a file is all of it
+    parts: Mapping[str, NDArray[np.int64]]  # by the recipe's name; a file is all of it
+    _hashes: dict[DataSpec, str] = field(default_factory=dict)
 
     def episodes_of(self, data: DataSpec) -> NDArray[np.int64] | None:
-        return None if data.content is not None else self.episodes[data.name]
+        """Which episodes a dataset is; None if it is all of them."""
+        return None if data.content is not None else self.parts[data.name]
+
+    def sha256(self, data: DataSpec) -> str:
+        """Hash of a dataset's numbers, computed once."""
+        if data not in self._hashes:
+            self._hashes[data] = content_hash(self._part(data))
+        return self._hashes[data]
 
     def describe(self, data: DataSpec) -> Record:
-        """What a report says about one of the datasets."""
+        """What a report says about a dataset."""
+        part = self._part(data)
+        reference = find_reference_scores(data.env_id)
+        values = part.returns if reference is None else normalize_returns(part.returns, reference)
+        counts, edges = np.histogram(values, bins=_HISTOGRAM_BINS)
+        return {
+            "name": data.name,
+            "steps": data.steps,
+            "seed": data.seed,
+            "content": data.content,
+            "data_sha256": self.sha256(data),
+            "env_id": data.env_id,
+            "normalized": reference is not None,
+            "episodes": part.num_episodes,
+            "total_steps": part.num_steps,
+            "mean": float(values.mean()),
+            "rpsv": positive_sided_variance(values),
+            "histogram": {"counts": counts.tolist(), "edges": [round(float(edge), 6) for edge in edges]},
+        }
+
+    def _part(self, data: DataSpec) -> Dataset:
         chosen = self.episodes_of(data)
-        return describe_dataset(data, self.dataset if chosen is None else self.dataset.subset(chosen))
-
-
-def data_key(population: Population) -> tuple[DataSpec, ...]:
-    """Populations with the same key train on the same data.
-
-    It follows from the population alone, whatever else a sweep has to do: the checkpoints of a training fit its data only.
-    """
-    return tuple(dict.fromkeys(run.data for run in population.runs))
+        return self.dataset if chosen is None else self.dataset.subset(chosen)
 
 
 def load_data(population: Population, *, workers: int | None = None) -> RunData:
     """Play or read it; a file that is not what it was when the run was named is an error."""
-    specs = data_key(population)
-    first = specs[0]
+    first = population.data[0]
     if first.content is not None:
         dataset = load(first.name, **first.options)
         if (found := fingerprint(dataset)) != first.content:
@@ -56,26 +76,6 @@ def load_data(population: Population, *, workers: int | None = None) -> RunData:
                 "start the sweep again to train on what it holds now"
             )
         return RunData(with_actions_of(first.env_id, dataset), {})
-    names = list(dict.fromkeys(data.name for data in specs))
+    names = list(dict.fromkeys(data.name for data in population.data))
     pool = make_pool(names, steps=first.steps, seed=first.seed or 0, workers=workers)
     return RunData(pool.dataset, pool.episodes)
-
-
-def describe_dataset(data: DataSpec, dataset: Dataset) -> Record:
-    """What a report says about a dataset."""
-    reference = find_reference_scores(data.env_id)
-    values = dataset.returns if reference is None else normalize_returns(dataset.returns, reference)
-    counts, edges = np.histogram(values, bins=_HISTOGRAM_BINS)
-    return {
-        "name": data.name,
-        "steps": data.steps,
-        "seed": data.seed,
-        "content": data.content,
-        "env_id": data.env_id,
-        "normalized": reference is not None,
-        "episodes": dataset.num_episodes,
-        "total_steps": dataset.num_steps,
-        "mean": float(values.mean()),
-        "rpsv": positive_sided_variance(values),
-        "histogram": {"counts": counts.tolist(), "edges": [round(float(edge), 6) for edge in edges]},
-    }
