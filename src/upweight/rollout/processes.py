@@ -1,8 +1,8 @@
 """Work in other processes: an ordered map that gives the same results with any number of workers.
 
 The processes come from loky: they need no ``if __name__ == "__main__"`` guard and may be started after JAX. Each runs on one
-thread, and steps back for whatever else needs the cores: a training beside it, or the user. The pool is kept for the next call;
-its processes end after a while without work.
+thread, and steps back for whatever else needs the cores: a training beside it, or the user. They are kept for the next call;
+and end after a while without work.
 """
 
 import atexit
@@ -33,7 +33,7 @@ _ONE_THREAD = {
     "BLIS_NUM_THREADS": "1",
     "VECLIB_MAXIMUM_THREADS": "1",
 }
-_pools: dict[int, Any] = {}  # by number of workers
+_executors: dict[int, Any] = {}  # by number of workers
 _making = threading.Lock()  # one thread may evaluate while another collects
 
 
@@ -90,7 +90,7 @@ class _Handed(Generic[Task]):
     """A task that was handed out."""
 
     task: Task
-    pool: Any
+    executor: Any
     future: "Future[Any]"
     deaths: int = 0
 
@@ -112,8 +112,8 @@ def _in_workers(function: Callable[[Task], Result], tasks: Iterable[Task], count
             handed.popleft()
             yield result
     except KeyboardInterrupt:
-        if (pool := _pools.pop(count, None)) is not None:
-            pool.shutdown(wait=False, kill_workers=True)
+        if (executor := _executors.pop(count, None)) is not None:
+            executor.shutdown(wait=False, kill_workers=True)
             handed.clear()  # loky ends them, and stumbles over futures that were cancelled
         raise
     finally:
@@ -122,18 +122,18 @@ def _in_workers(function: Callable[[Task], Result], tasks: Iterable[Task], count
 
 
 def _submit(function: Callable[[Task], Result], task: Task, count: int) -> tuple[Any, "Future[Any]"]:
-    pool = _pool(count)
+    executor = _executor(count)
     try:
-        return pool, pool.submit(function, task)
+        return executor, executor.submit(function, task)
     except BrokenExecutor:  # since the last call, for instance
-        _discard(pool, count)
-        pool = _pool(count)
-        return pool, pool.submit(function, task)
+        _discard(executor, count)
+        executor = _executor(count)
+        return executor, executor.submit(function, task)
 
 
 def _try_again(function: Callable[[Task], Result], handed: deque[_Handed[Task]], count: int, error: Exception) -> None:
-    """Hand out anew, to a new pool, what was lost with the first task's pool."""
-    broken = handed[0].pool
+    """Hand out anew, to a new executor, what was lost with the first task's executor."""
+    broken = handed[0].executor
     _discard(broken, count)
     if handed[0].deaths:
         raise RolloutError(
@@ -142,19 +142,19 @@ def _try_again(function: Callable[[Task], Result], handed: deque[_Handed[Task]],
         ) from None
     for entry in handed:
         finished = entry.future.done() and not isinstance(entry.future.exception(), BrokenExecutor)
-        if entry.pool is broken and not finished:
-            entry.pool, entry.future = _submit(function, entry.task, count)
+        if entry.executor is broken and not finished:
+            entry.executor, entry.future = _submit(function, entry.task, count)
             entry.deaths += 1
 
 
-def _pool(count: int) -> Any:
+def _executor(count: int) -> Any:
     with _making:
-        if count not in _pools:
+        if count not in _executors:
             loky = _package("loky")
-            _pools[count] = loky.ProcessPoolExecutor(
+            _executors[count] = loky.ProcessPoolExecutor(
                 max_workers=count, timeout=_IDLE_SECONDS, env=_ONE_THREAD, initializer=_step_back
             )
-        return _pools[count]
+        return _executors[count]
 
 
 def _step_back() -> None:
@@ -162,16 +162,16 @@ def _step_back() -> None:
         os.nice(_NICENESS)
 
 
-def _discard(pool: Any, count: int) -> None:
-    if _pools.get(count) is pool:
-        del _pools[count]
+def _discard(executor: Any, count: int) -> None:
+    if _executors.get(count) is executor:
+        del _executors[count]
 
 
 @atexit.register
-def _close_pools() -> None:
+def _close_executors() -> None:
     """Before the interpreter takes loky apart."""
-    while _pools:
-        _pools.popitem()[1].shutdown(wait=True, kill_workers=True)
+    while _executors:
+        _executors.popitem()[1].shutdown(wait=True, kill_workers=True)
 
 
 def _package(name: str) -> Any:
