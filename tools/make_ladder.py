@@ -1,116 +1,136 @@
-"""From candidates to the ladder that is shipped: measure them, choose rungs evenly spaced in return, write the files.
+"""From candidates to the policies that are shipped: measure them, choose, write the files.
 
-python -m tools.make_ladder candidates/hopper.safetensors --output src/upweight/recipes/policies
+    python -m tools.make_ladder candidates/hopper.safetensors --output src/upweight/recipes/policies
+
+The rungs of a ladder are evenly spaced in return. The two policies that datasets are named after, medium and expert, are those
+whose returns come nearest to a goal in mean and standard deviation: a medium policy that is now good, now bad would make mixes
+that are easier to gain on than the published ones. ``--keep-rungs`` chooses those two only.
 """
 
 import argparse
 import hashlib
-import json
 import logging
+import math
 import tempfile
 from collections.abc import Sequence
 from importlib.metadata import version
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from tools.snapshots import read_candidates
 from upweight.base.errors import DatasetError
-from upweight.base.files import atomic_target
-from upweight.data.reference_scores import find_reference_scores, normalize_returns
+from upweight.base.files import read_json, write_json
 from upweight.policies.policy import Policy, load_policy
 from upweight.recipes.ladder import INDEX
 from upweight.recipes.tasks import Task, find_task
-from upweight.rollout.evaluate import evaluate
+from upweight.rollout.evaluate import Evaluation, evaluate
 
-_ROUGH_SEED, _FINAL_SEED = 0, 1  # the final returns are of episodes that had no part in the choice
+_ROUGH_SEED, _FINAL_SEED = 0, 1  # the final returns are of episodes that had no part in the first choice
+_EPISODES = 100  # of the final measurement
 _log = logging.getLogger(__name__)
 
 
-def write_ladder(
-    task_name: str, policies: Sequence[Policy], output: Path, *, rungs: int = 16, rough: int = 30, episodes: int = 100
-) -> Path:
-    """Choose ``rungs`` of the policies and write them, in float16, with what they reach, to ``output/TASK``.
+class Goal(NamedTuple):
+    """Mean and standard deviation of the returns of a dataset's policy."""
 
-    All are measured by ``rough`` stochastic episodes, and the chosen ones again by ``episodes`` new ones. The last rung is
-    the task's expert, and the one nearest to its medium return is among them; what turns out better than the expert is left out.
-    """
-    task = find_task(task_name)
-    policies = [_as_stored(policy) for policy in policies]
-    results = evaluate(policies, task.env_id, rough, _ROUGH_SEED, stochastic=True)
-    scores = [_scores(task, result.returns) for result in results]
-    means, spreads = np.array([score.mean() for score in scores]), np.array([score.std() for score in scores])
-    for policy, mean, spread in zip(policies, means, spreads, strict=True):
-        _log.info("%s candidate of %s steps: score %.3f ± %.3f", task.name, policy.metadata.get("steps"), mean, spread)
-    chosen = choose_rungs(means, spreads, task, rungs)
-    final = evaluate([policies[place] for place in chosen], task.env_id, episodes, _FINAL_SEED, stochastic=True)
-    reached = np.array([result.mean_return for result in final])
-    order = [place for place in np.argsort(reached) if reached[place] <= reached[0]]  # 0 is the expert
-    folder = output / task.name
-    folder.mkdir(parents=True, exist_ok=True)
-    entries: list[dict[str, Any]] = []
-    for number, place in enumerate(order):
-        policy, result = policies[chosen[place]], final[place]
-        path = folder / f"{number:02d}.safetensors"
-        policy.save(path, dtype=np.float16)
-        entries.append(
-            {
-                "file": path.name,
-                "mean_return": round(result.mean_return, 2),
-                "std_return": round(result.std_return, 2),
-                "mean_length": round(float(result.lengths.mean()), 1),
-                "sha256": hashlib.sha256(path.read_bytes()).hexdigest(),
-                **{name: value for name, value in policy.metadata.items() if name != "env_id"},
-            }
-        )
-        _log.info("%s %s: return %.1f ± %.1f", task.name, path.name, result.mean_return, result.std_return)
-    for stale in folder.glob("*.safetensors"):
+    mean: float
+    std: float
+
+
+# D4RL's medium and expert sets as published; no figure is known of ant-expert, this one gives the paper's RPSV.
+GOALS = {
+    "hopper": {"medium": Goal(1422, 379), "expert": Goal(3511, 329)},
+    "halfcheetah": {"medium": Goal(4770, 356), "expert": Goal(10_656, 442)},
+    "walker2d": {"medium": Goal(2852, 1095), "expert": Goal(4920, 136)},
+    "ant": {"medium": Goal(3084, 1219), "expert": Goal(4900, 1300)},
+    # Half way from random actions to the best policy, and the best.
+    "cartpole": {"medium": Goal(261, 60), "expert": Goal(500, 0)},
+    "acrobot": {"medium": Goal(-296, 80), "expert": Goal(-94, 20)},
+    "mountaincar": {"medium": Goal(-161, 20), "expert": Goal(-122, 15)},
+}
+
+
+def write_rungs(task: Task, policies: Sequence[Policy], folder: Path, *, rungs: int = 16, rough: int = 30) -> None:
+    """Choose ``rungs`` of the policies by ``rough`` stochastic episodes each, and write them with what they reach."""
+    expert = GOALS[task.name]["expert"].mean
+    measured = evaluate(policies, task.env_id, rough, _ROUGH_SEED, stochastic=True)
+    chosen = choose_rungs(np.array([result.mean_return for result in measured]), expert, rungs)
+    final = evaluate([policies[place] for place in chosen], task.env_id, _EPISODES, _FINAL_SEED, stochastic=True)
+    order = np.argsort([result.mean_return for result in final])
+    entries = [
+        write_policy(policies[chosen[place]], final[place], folder / f"{number:02d}.safetensors")
+        for number, place in enumerate(order)
+    ]
+    for stale in folder.glob("[0-9]*.safetensors"):
         if stale.name not in {entry["file"] for entry in entries}:
             stale.unlink()
-    index = {
-        "task": task.name,
-        "env_id": task.env_id,
-        "episodes": episodes,
-        "seed": _FINAL_SEED,
-        "versions": {name: version(name) for name in ("gymnasium", "mujoco", "numpy")},
-        "rungs": entries,
+    medium = GOALS[task.name]["medium"].mean
+    nearest = int(np.argmin([abs(entry["mean_return"] - medium) for entry in entries]))
+    update_index(task, folder, rungs=entries, medium_rungs=nearest + 1)
+
+
+def write_named(task: Task, policies: Sequence[Policy], folder: Path, *, rough: int = 30, short_list: int = 5) -> None:
+    """Choose the medium and the expert policy: the nearest few by ``rough`` episodes, of these the nearest by new ones."""
+    measured = evaluate(policies, task.env_id, rough, _ROUGH_SEED, stochastic=True)
+    for name, goal in GOALS[task.name].items():
+        nearest = np.argsort([distance(result, goal) for result in measured])[:short_list]
+        final = evaluate([policies[place] for place in nearest], task.env_id, _EPISODES, _FINAL_SEED, stochastic=True)
+        best = int(np.argmin([distance(result, goal) for result in final]))
+        entry = write_policy(policies[nearest[best]], final[best], folder / f"{name}.safetensors")
+        update_index(task, folder, **{name: entry})
+
+
+def distance(result: Evaluation, goal: Goal) -> float:
+    """How far mean and standard deviation are from the goal, as a point in the plane."""
+    return math.hypot(result.mean_return - goal.mean, result.std_return - goal.std)
+
+
+def choose_rungs(means: NDArray[np.float64], expert: float, rungs: int) -> list[int]:
+    """Places of policies with mean returns [C], evenly spaced from the worst to the one nearest to the expert's return."""
+    if rungs < 2 or len(means) < 2:
+        raise DatasetError(f"expected at least two rungs and two candidates, found {rungs} and {len(means)}")
+    top = int(np.argmin(np.abs(means - expert)))
+    left = [place for place in np.argsort(means) if means[place] <= means[top]]
+    chosen: list[int] = []
+    for level in np.linspace(means[left[0]], means[top], rungs)[::-1]:
+        if left:
+            nearest = min(left, key=lambda place: abs(means[place] - level))
+            left.remove(nearest)
+            chosen.append(int(nearest))
+    return chosen
+
+
+def write_policy(policy: Policy, result: Evaluation, path: Path) -> dict[str, Any]:
+    """Write the policy in float16 and return its entry for the index."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    policy.save(path, dtype=np.float16)
+    _log.info("%s: return %.1f ± %.1f", path, result.mean_return, result.std_return)
+    return {
+        "file": path.name,
+        "mean_return": round(result.mean_return, 2),
+        "std_return": round(result.std_return, 2),
+        "mean_length": round(float(result.lengths.mean()), 1),
+        "sha256": hashlib.sha256(path.read_bytes()).hexdigest(),
+        **{name: value for name, value in policy.metadata.items() if name != "env_id"},
     }
-    with atomic_target(folder / INDEX) as target:
-        target.write_text(json.dumps(index, indent=1) + "\n")
-    return folder
 
 
-def choose_rungs(scores: NDArray[np.float64], spreads: NDArray[np.float64], task: Task, rungs: int) -> list[int]:
-    """Places of policies with mean scores [C], evenly spaced from the worst to the expert, medium among them.
-
-    An expert is reliable: the spread [C] of its episodes' scores counts as much as being off the task's expert score. Fewer
-    than ``rungs`` are returned where there are not enough candidates up to the expert.
-    """
-    if rungs < 2 or len(scores) < 2:
-        raise DatasetError(f"expected at least two rungs and two candidates, found {rungs} and {len(scores)}")
-    goal = scores.max() if task.expert is None else task.expert
-    expert = int(np.argmin(np.abs(scores - goal) + spreads))
-    usable = np.flatnonzero(scores <= scores[expert])
-    medium = int(usable[np.argmin(np.abs(scores[usable] - task.medium))])
-    levels = np.linspace(scores[usable].min(), scores[expert], rungs)
-    chosen = [expert, medium]
-    for level in np.delete(levels, np.argmin(np.abs(levels - scores[medium])))[:-1]:  # medium stands for one of them
-        left = np.setdiff1d(usable, chosen)
-        if len(left):
-            chosen.append(int(left[np.argmin(np.abs(scores[left] - level))]))
-    return list(dict.fromkeys(chosen))  # the expert first
+def update_index(task: Task, folder: Path, **entries: Any) -> None:
+    """Put entries into the folder's index, and keep the others. What replaces a policy is the next edition of its name."""
+    path = folder / INDEX
+    index = read_json(path) if path.exists() else {}
+    for name in entries.keys() & {"medium", "expert"} & index.keys():
+        if entries[name]["sha256"] != index[name]["sha256"]:
+            entries[name]["edition"] = index[name].get("edition", 1) + 1
+    versions = {name: version(name) for name in ("gymnasium", "mujoco", "numpy")}
+    about = {"task": task.name, "env_id": task.env_id, "episodes": _EPISODES, "seed": _FINAL_SEED, "versions": versions}
+    write_json(path, {**about, **index, **entries})
 
 
-def _scores(task: Task, returns: NDArray[np.float64]) -> NDArray[np.float64]:
-    reference = find_reference_scores(task.name)
-    if reference is None:
-        raise DatasetError(f"{task.name}: no reference scores")
-    return normalize_returns(returns, reference)
-
-
-def _as_stored(policy: Policy) -> Policy:
+def as_stored(policy: Policy) -> Policy:
     """The policy with the rounding of the file it will be in."""
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "policy.safetensors"
@@ -122,13 +142,17 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("candidates", type=Path, nargs="+", help="written by tools.snapshots")
     parser.add_argument("--rungs", type=int, default=16)
+    parser.add_argument("--keep-rungs", action="store_true", help="choose medium and expert only")
     parser.add_argument("--output", type=Path, required=True)
     given = parser.parse_args(arguments)
     logging.basicConfig(format="%(message)s")
     _log.setLevel(logging.INFO)  # ours alone
     for path in given.candidates:
-        task, _, policies = read_candidates(path)
-        write_ladder(task, policies, given.output, rungs=given.rungs)
+        name, _, candidates = read_candidates(path)
+        task, policies = find_task(name), [as_stored(policy) for policy in candidates]
+        if not given.keep_rungs:
+            write_rungs(task, policies, given.output / name, rungs=given.rungs)
+        write_named(task, policies, given.output / name)
 
 
 if __name__ == "__main__":

@@ -2,6 +2,8 @@
 
 import hashlib
 import math
+from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -9,11 +11,19 @@ import pytest
 import upweight as uw
 from upweight.base.errors import DatasetError
 from upweight.paper.tables import paper_rpsv, paper_scores
-from upweight.recipes.ladder import load_ladder
+from upweight.recipes.ladder import Rung, load_ladder
 from upweight.recipes.recipe import find_recipe
-from upweight.recipes.tasks import CLASSIC_TASKS, MUJOCO_TASKS, TASKS, find_task
+from upweight.recipes.tasks import MUJOCO_TASKS, TASKS, find_task
 
-EXPERT_RETURNS = {"hopper": 3200, "halfcheetah": 10_500, "walker2d": 4500, "ant": 4500}
+RETURNS = {
+    "hopper": {"medium": 1422, "expert": 3511},
+    "halfcheetah": {"medium": 4770, "expert": 10_656},
+    "walker2d": {"medium": 2852, "expert": 4920},
+    "ant": {"medium": 3084, "expert": 4900},
+    "cartpole": {"medium": 261, "expert": 500},
+    "acrobot": {"medium": -296, "expert": -94},
+    "mountaincar": {"medium": -161, "expert": -122},
+}
 
 
 def test_every_mujoco_dataset_of_the_paper_has_a_recipe() -> None:
@@ -41,13 +51,31 @@ def test_what_names_mean() -> None:
         ("expert", ladder.expert, 0.05),
         ("random", None, 0.95),
     ]
-    full = find_recipe("hopper-full-replay").parts
-    assert [part.rung for part in full] == list(ladder.rungs)
     replay = find_recipe("hopper-medium-replay").parts
-    assert [part.rung for part in replay] == list(ladder.rungs[: ladder.medium_place + 1])
-    assert replay[-1].rung == ladder.medium
+    assert [part.rung for part in replay] == list(ladder.rungs[: ladder.medium_rungs])
+    assert {part.share for part in replay} == {1 / ladder.medium_rungs}
     both = find_recipe("hopper-medium-expert").parts
     assert [(part.rung, part.share) for part in both] == [(ladder.medium, 0.5), (ladder.expert, 0.5)]
+
+
+def test_a_full_replay_follows_the_training() -> None:
+    def rung(steps: int) -> Rung:
+        return Rung(Path("p"), 0.0, 0.0, 0.0, "", steps)
+
+    ladder = load_ladder("hopper")
+    climbed = replace(ladder, rungs=(rung(100), rung(700), rung(300), rung(300), rung(900)))
+    # Of 800 steps: nearest to 100 are 0 to 200, to 300 (two of them) 200 to 500, to 700 500 to 800; 900 is too late.
+    assert climbed.training_shares(800) == [200 / 800, 300 / 800, 150 / 800, 150 / 800, 0.0]
+    parts = find_recipe("hopper-full-replay").parts
+    assert all(part.rung is not None and (part.rung.steps or 0) < 800_000 for part in parts)
+    assert max(part.share for part in parts) > 0.1 > min(part.share for part in parts)
+
+
+def test_editions_tell_data_of_one_name_apart() -> None:
+    assert find_recipe("hopper-random").edition == find_recipe("cartpole-medium").edition == 1
+    assert find_recipe("hopper-expert").edition == find_recipe("hopper-expert-random-5").edition == 1
+    assert find_recipe("hopper-medium").edition == find_recipe("hopper-medium-random-5").edition == 2
+    assert find_recipe("hopper-medium-expert").edition == find_recipe("ant-full-replay").edition == 2
 
 
 @pytest.mark.parametrize(
@@ -76,14 +104,11 @@ def test_shipped_ladders(task: str) -> None:
     ladder = load_ladder(task)
     returns = [rung.mean_return for rung in ladder.rungs]
     assert returns == sorted(returns) and len(returns) >= (12 if task in MUJOCO_TASKS else 4)
-    assert abs(ladder.medium.score - TASKS[task].medium) < 0.1
-    assert 0 < ladder.medium_place < len(returns) - 1
-    if task in MUJOCO_TASKS:
-        assert ladder.expert.mean_return >= EXPERT_RETURNS[task]
-    else:
-        assert task in CLASSIC_TASKS and ladder.expert.score == pytest.approx(1, abs=0.05)
+    assert 1 < ladder.medium_rungs < len(returns)
+    for name, mean in RETURNS[task].items():
+        assert getattr(ladder, name).mean_return == pytest.approx(mean, rel=0.1)
     environment = uw.make_environment(TASKS[task].env_id)
-    for rung in ladder.rungs:
+    for rung in {*ladder.rungs, ladder.medium, ladder.expert}:
         data = rung.path.read_bytes()
         assert hashlib.sha256(data).hexdigest() == rung.sha256
         assert len(data) < 200_000

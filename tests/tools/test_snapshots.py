@@ -6,11 +6,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from tools.make_ladder import choose_rungs
 from tools.snapshots import choose_candidates, export_candidates, read_candidates, read_progress
 from upweight.base.errors import DatasetError
 from upweight.policies.safetensors_file import write_safetensors
-from upweight.recipes.tasks import Task
 
 
 @pytest.fixture
@@ -65,16 +63,3 @@ def test_candidates_lose_their_padding(training: Path, tmp_path: Path) -> None:
     )
     assert policy.act(np.zeros((5, 11))).shape == (5, 3)
     assert policy.metadata["env_id"] == "Hopper-v5"
-
-
-def test_rungs_are_even_and_hold_medium_and_expert() -> None:
-    task = Task("hopper", "Hopper-v5", 1000, medium=0.43, expert=0.9)
-    scores = np.array([0.0, 0.1, 0.11, 0.12, 0.3, 0.42, 0.5, 0.6, 0.88, 0.9, 1.3])
-    spreads = np.where(scores == 0.9, 0.5, 0.1)  # exactly the expert's score on average, but unreliable
-    chosen = sorted(scores[choose_rungs(scores, spreads, task, 4)])
-    assert chosen == [0.0, 0.42, 0.6, 0.88]  # levels 0, 0.29 (medium is nearest), 0.59, 0.88
-    best = Task("cartpole", "CartPole-v1", 1000, medium=0.5)
-    assert sorted(scores[choose_rungs(scores, spreads, best, 2)]) == [0.5, 1.3]
-    assert sorted(choose_rungs(scores[:3], spreads[:3], task, 16)) == [0, 1, 2]  # no more than there are
-    with pytest.raises(DatasetError, match="at least two"):
-        choose_rungs(scores, spreads, task, 1)

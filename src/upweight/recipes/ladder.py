@@ -1,8 +1,11 @@
-"""The behaviour policies that travel with the package: for each task a ladder from poor to expert."""
+"""The behaviour policies that travel with the package: for each task a ladder from poor to good, a medium one and an expert."""
 
+from collections import Counter
 from dataclasses import dataclass
 from functools import cache
+from itertools import pairwise
 from pathlib import Path
+from typing import Any
 
 from upweight.base.errors import DatasetError
 from upweight.base.files import read_json
@@ -23,6 +26,8 @@ class Rung:
     std_return: float
     score: float  # normalised mean return
     sha256: str
+    steps: int | None = None  # of its training so far
+    edition: int = 1  # of what goes by its name: more than 1 where it took another policy's place
 
     def load(self) -> Policy:
         return load_policy(self.path)
@@ -30,25 +35,21 @@ class Rung:
 
 @dataclass(frozen=True)
 class Ladder:
-    """The policies of a task, by rising return."""
+    """The policies of a task: snapshots of its training by rising return, and the two that datasets are named after."""
 
     task: Task
     rungs: tuple[Rung, ...]
+    medium: Rung
+    expert: Rung
+    medium_rungs: int  # how many of the rungs lead up to medium
 
-    @property
-    def expert(self) -> Rung:
-        """The best."""
-        return self.rungs[-1]
-
-    @property
-    def medium(self) -> Rung:
-        """The one whose normalised return is nearest to that of the task's medium datasets."""
-        return self.rungs[self.medium_place]
-
-    @property
-    def medium_place(self) -> int:
-        distances = [abs(rung.score - self.task.medium) for rung in self.rungs]
-        return distances.index(min(distances))
+    def training_shares(self, steps: int) -> list[float]:
+        """Of the first ``steps`` of the training, the share that each rung stands for: those nearest to its own time."""
+        times = sorted({rung.steps for rung in self.rungs if rung.steps is not None and rung.steps < steps})
+        middles = [(one + other) / 2 for one, other in pairwise(times)]
+        width = dict(zip(times, (end - start for start, end in pairwise([0.0, *middles, float(steps)])), strict=True))
+        several = Counter(rung.steps for rung in self.rungs)  # rungs of one time share its width
+        return [width.get(rung.steps or -1, 0.0) / several[rung.steps] / steps for rung in self.rungs]
 
 
 @cache
@@ -60,14 +61,22 @@ def load_ladder(task_name: str) -> Ladder:
     if index is None:
         raise DatasetError(f"{task.name}: its behaviour policies are missing or damaged; install the package again")
     reference = reference_scores(task.name)
-    rungs = tuple(
-        Rung(
+
+    def rung(entry: dict[str, Any]) -> Rung:
+        return Rung(
             path=folder / entry["file"],
             mean_return=entry["mean_return"],
             std_return=entry["std_return"],
             score=float(normalize_returns(entry["mean_return"], reference)),
             sha256=entry["sha256"],
+            steps=entry.get("steps"),
+            edition=entry.get("edition", 1),
         )
-        for entry in index["rungs"]
+
+    return Ladder(
+        task=task,
+        rungs=tuple(map(rung, index["rungs"])),
+        medium=rung(index["medium"]),
+        expert=rung(index["expert"]),
+        medium_rungs=index["medium_rungs"],
     )
-    return Ladder(task, rungs)

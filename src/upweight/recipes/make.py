@@ -36,7 +36,7 @@ def make_dataset(name: str, *, steps: int | None = None, seed: int = 0, workers:
     dataset = concat(parts, source=name)
     command = f"upweight make {name} --steps {total} --seed {seed}"
     return dataset.with_metadata(
-        recipe={"name": name, "steps": total, "seed": seed, "command": command},
+        recipe={"name": name, "edition": recipe.edition, "steps": total, "seed": seed, "command": command},
         env_id=recipe.task.env_id,
         parts=about,
         versions=installed_versions("upweight", "gymnasium", "mujoco", "numpy"),

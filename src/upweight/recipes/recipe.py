@@ -6,7 +6,7 @@
     hopper-medium, -expert       one policy
     hopper-medium-expert         half the steps each
     hopper-medium-replay         the ladder from its first policy to medium, equal steps each
-    hopper-full-replay           the whole ladder
+    hopper-full-replay           the ladder as the training climbed it: every policy for the time it stands for
     hopper-expert-random-5       5% of the steps by the expert, the rest random; also 1, 10, 50, and medium for expert
 """
 
@@ -18,6 +18,7 @@ from upweight.recipes.ladder import Rung, load_ladder
 from upweight.recipes.tasks import CLASSIC_TASKS, MUJOCO_TASKS, TASKS, Task
 
 SIGMAS = (1, 5, 10, 50)  # percent of good steps in a mix
+_REPLAY_STEPS = 800_000  # of the training, that a full replay shows
 
 
 @dataclass(frozen=True)
@@ -36,6 +37,9 @@ class Recipe:
     name: str
     task: Task
     parts: tuple[Part, ...]
+    edition: int = (
+        1  # of the data that go by the name: more than 1 where other policies, or other shares, play in it now
+    )
 
 
 def recipe_names(tasks: tuple[str, ...] = (*MUJOCO_TASKS, *CLASSIC_TASKS)) -> list[str]:
@@ -60,16 +64,21 @@ def find_recipe(name: str) -> Recipe:
     if kind == "random":
         return Recipe(name, task, (Part("random", None, 1.0),))
     ladder = load_ladder(task_name)
-    single = {"medium": Part("medium", ladder.medium, 1.0), "expert": Part("expert", ladder.expert, 1.0)}
-    if kind in single:
-        return Recipe(name, task, (single[kind],))
-    if kind == "medium-expert":
-        parts = tuple(Part(part.label, part.rung, 0.5) for part in single.values())
-    elif kind in {"medium-replay", "full-replay"}:
-        rungs = ladder.rungs if kind == "full-replay" else ladder.rungs[: ladder.medium_place + 1]
+    named = {"medium": ladder.medium, "expert": ladder.expert}
+    if kind in named:
+        parts: tuple[Part, ...] = (Part(kind, named[kind], 1.0),)
+    elif kind == "medium-expert":
+        parts = tuple(Part(label, rung, 0.5) for label, rung in named.items())
+    elif kind == "medium-replay":
+        rungs = ladder.rungs[: ladder.medium_rungs]
         parts = tuple(Part(f"rung-{place:02d}", rung, 1 / len(rungs)) for place, rung in enumerate(rungs))
+    elif kind == "full-replay":
+        shares = ladder.training_shares(_REPLAY_STEPS)
+        every = enumerate(zip(ladder.rungs, shares, strict=True))
+        parts = tuple(Part(f"rung-{place:02d}", rung, share) for place, (rung, share) in every if share > 0)
+        return Recipe(name, task, parts, edition=2)  # once the rungs had equal shares
     else:
         good, _, percent = kind.split("-")
         share = int(percent) / 100
-        parts = (Part(good, single[good].rung, share), Part("random", None, 1 - share))
-    return Recipe(name, task, parts)
+        parts = (Part(good, named[good], share), Part("random", None, 1 - share))
+    return Recipe(name, task, parts, edition=max(part.rung.edition for part in parts if part.rung is not None))

@@ -110,7 +110,8 @@ class Grid:
         return [source for place, source in enumerate(found) if source not in found[:place]]
 
     def _recipe(self, source: Source) -> tuple[DataSpec, Dataset]:
-        task = find_recipe(source.name).task
+        recipe = find_recipe(source.name)
+        task = recipe.task
         if self.env is not None and self.env != task.env_id:
             raise KeyMistake(
                 "env",
@@ -118,7 +119,8 @@ class Grid:
                 "give files a grid of their own",
             )
         steps = task.steps if self.dataset_steps is None else self.dataset_steps
-        return DataSpec(source.name, steps, self.dataset_seed, task.env_id), recipe_outline(source.name)
+        data = DataSpec(source.name, steps, self.dataset_seed, task.env_id, edition=recipe.edition)
+        return data, recipe_outline(source.name)
 
     def _file(self, source: Source, folder: Path) -> tuple[DataSpec, Dataset]:
         if self.env is None:

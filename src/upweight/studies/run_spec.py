@@ -21,9 +21,9 @@ class DataSpec:
     seed: int | None  # of the recipe
     env_id: str  # where policies trained on it are evaluated
     content: str | None = None  # hash of a file's numbers
-    options: Mapping[str, Any] = field(
-        default_factory=dict, compare=False
-    )  # how to read the file so that it has this content
+    # How to read the file so that it has this content.
+    options: Mapping[str, Any] = field(default_factory=dict, compare=False)
+    edition: int = 1  # of the recipe: a name whose policies were replaced stands for other data
 
 
 @dataclass(frozen=True)
@@ -43,10 +43,12 @@ class RunSpec:
     episodes: int  # of the evaluation; they start alike for all runs of one seed
 
     def to_dict(self) -> dict[str, Any]:
-        described = {"format": FORMAT_VERSION, **asdict(self)}
+        described = asdict(self)
         if not self.data.options:
             del described["data"]["options"]
-        return described
+        if self.data.edition == 1:  # so that runs keep the names they had before there were editions
+            del described["data"]["edition"]
+        return {"format": FORMAT_VERSION, **described}
 
     @property
     def run_id(self) -> str:

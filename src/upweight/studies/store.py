@@ -45,7 +45,8 @@ class StoreReader(ABC):
     def table(self) -> dict[str, list[Any]]:
         """One row per run, as columns: ``pandas.DataFrame(store.table())`` or ``pyarrow.table(store.table())``.
 
-        Columns: ``run_id``; ``dataset``, ``dataset_steps``, ``dataset_seed``, ``dataset_content`` (of a file) and ``env_id``;
+        Columns: ``run_id``; ``dataset``, ``dataset_steps``, ``dataset_seed``, ``dataset_content`` (of a file),
+        ``dataset_edition`` and ``env_id``;
         ``algorithm`` and ``algorithm_settings`` (JSON); ``weighting`` and ``weighting_settings`` (JSON); ``seed``, ``updates``,
         ``precision`` and ``episodes`` (of the evaluation); ``status`` ("finished" or "diverged"), ``score`` (None where the
         environment has no reference scores) and ``mean_return``; ``data_sha256`` (of the data that the run saw; None in old
@@ -144,7 +145,8 @@ class Store(StoreReader):
         return self.path / "runs" / f"{run_id}.json"
 
     def _dataset_path(self, data: DataSpec) -> Path:
-        about = (Path(data.name).stem.replace(":", "-"), data.seed, data.steps, data.content)
+        edition = None if data.edition == 1 else f"edition{data.edition}"
+        about = (Path(data.name).stem.replace(":", "-"), data.seed, data.steps, data.content, edition)
         return self.path / "datasets" / f"{'-'.join(str(part) for part in about if part is not None)}.json"
 
 
@@ -240,6 +242,7 @@ def _row(record: Mapping[str, Any]) -> dict[str, Any]:
         "dataset_steps": data["steps"],
         "dataset_seed": data["seed"],
         "dataset_content": data["content"],
+        "dataset_edition": data.get("edition", 1),
         "env_id": data["env_id"],
         "algorithm": spec["algorithm"],
         "algorithm_settings": json.dumps(spec["config"], sort_keys=True),

@@ -13,6 +13,7 @@ from upweight.data.reference_scores import find_reference_scores, normalize_retu
 from upweight.data.statistics import positive_sided_variance
 from upweight.loading import load
 from upweight.recipes.pools import make_pool
+from upweight.recipes.recipe import find_recipe
 from upweight.studies.fit import with_actions_of
 from upweight.studies.run_spec import DataSpec
 from upweight.studies.store import Record
@@ -50,6 +51,7 @@ class RunData:
             "steps": data.steps,
             "seed": data.seed,
             "content": data.content,
+            "edition": data.edition,
             "data_sha256": self.sha256(data),
             "env_id": data.env_id,
             "normalized": reference is not None,
@@ -76,6 +78,12 @@ def load_data(population: Population, *, workers: int | None = None) -> RunData:
                 "start the sweep again to train on what it holds now"
             )
         return RunData(with_actions_of(first.env_id, dataset), {})
+    for data in population.data:
+        if (now := find_recipe(data.name).edition) != data.edition:
+            raise DatasetError(
+                f"{data.name}: expected edition {data.edition}, but this version of the package makes edition {now}; "
+                "remove the training from the store's folder work, or use the version that began it"
+            )
     names = list(dict.fromkeys(data.name for data in population.data))
     pool = make_pool(names, steps=first.steps, seed=first.seed or 0, workers=workers)
     return RunData(pool.dataset, pool.episodes)
