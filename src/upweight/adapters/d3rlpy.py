@@ -5,8 +5,11 @@ episode holds no observation after its last step. These counts are the :math:`T_
 episode i with probability :math:`w_i / \sum_j w_j T_j`, and its content is what d3rlpy's transition picker makes of it.
 """
 
+import math
 import warnings
 from collections.abc import Mapping, Sequence
+from contextlib import nullcontext
+from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -16,7 +19,7 @@ from upweight.adapters.d3rlpy_internals import PickedColumns, episode_being_writ
 from upweight.adapters.draws import Draws, GivenWeighting
 from upweight.adapters.host import imports_from
 from upweight.base.errors import AdapterError, DataLossWarning, UpweightWarning
-from upweight.data.columns import ArrayColumn, Column
+from upweight.data.columns import ArrayColumn, EpisodesColumn
 from upweight.data.dataset import Dataset
 from upweight.data.segment import Episodes
 
@@ -259,16 +262,20 @@ def _log_of_buffer(source: Any, gathers: bool) -> _Log:
         _check_episode(episode, number, episodes[0])
     terminated = np.array([bool(episode.terminated) for episode in episodes])
     lengths = np.array([episode.size() for episode in episodes], np.int64)
-    observations = _EpisodesColumn(episodes, lengths)
+    name = f"the {type(source).__name__}"
+    opened: Any = partial(nullcontext, partial(_rows_of, episodes))  # nothing to open
+    observations = EpisodesColumn(lengths, opened, key="observations", source=name)
     dataset = Dataset.assemble(
         episodes=_ending_in_the_unknown(lengths, terminated, complete & ~terminated, complete),
         observations=observations,
         actions=ArrayColumn(np.concatenate([episode.actions for episode in episodes])),
         rewards=ArrayColumn(np.concatenate([episode.rewards[:, 0] for episode in episodes])),
-        source=f"the {type(source).__name__}",
+        source=name,
     )
     _warn_of_other_counts(source, dataset)
-    if gathers and observations.holds_single_arrays and observations.bytes_per_row <= _LARGEST_COPIED_ROW:
+    are_arrays = all(isinstance(episode.observations, np.ndarray) for episode in episodes)
+    bytes_per_row = observations.dtype.itemsize * math.prod(observations.shape[1:])
+    if gathers and are_arrays and bytes_per_row <= _LARGEST_COPIED_ROW:
         return _Log(dataset, _sliced(dataset), in_memory=True)
     return _Log(dataset, episodes, in_memory=False)
 
@@ -309,30 +316,10 @@ def _parts(episode: EpisodeBase) -> Sequence[NDArray[Any]]:
     return [observations] if isinstance(observations, np.ndarray) else observations
 
 
-class _EpisodesColumn(Column):
-    """Observations of d3rlpy's episodes, joined when they are looked at; the parts of a tuple lie flat, side by side."""
-
-    def __init__(self, episodes: Sequence[EpisodeBase], lengths: NDArray[np.int64]) -> None:
-        self._episodes, self._starts = episodes, np.cumsum(lengths) - lengths
-        first = self._steps(0, slice(1))
-        super().__init__((int(lengths.sum()), *first.shape[1:]), first.dtype)
-        self.bytes_per_row = first.nbytes
-        self.holds_single_arrays = all(isinstance(episode.observations, np.ndarray) for episode in episodes)
-
-    def _steps(self, number: int, steps: slice) -> NDArray[Any]:
-        """[K, ...] observations of one episode."""
-        parts = [part[: self._episodes[number].size()][steps] for part in _parts(self._episodes[number])]
-        return parts[0] if len(parts) == 1 else np.concatenate([part.reshape(len(part), -1) for part in parts], axis=1)
-
-    def _read(self) -> NDArray[Any]:
-        return np.concatenate([self._steps(number, slice(None)) for number in range(len(self._episodes))])
-
-    def _read_rows(self, index: NDArray[np.int64]) -> NDArray[Any]:
-        numbers = np.searchsorted(self._starts, index, side="right") - 1
-        steps = (index - self._starts[numbers]).tolist()
-        return np.concatenate(
-            [self._steps(number, slice(step, step + 1)) for number, step in zip(numbers.tolist(), steps, strict=True)]
-        )
+def _rows_of(episodes: Sequence[EpisodeBase], number: int, rows: NDArray[np.int64]) -> NDArray[Any]:
+    """[K, ...] observations of one episode; the parts of a tuple lie flat, side by side."""
+    parts = [part[rows] for part in _parts(episodes[number])]
+    return parts[0] if len(parts) == 1 else np.concatenate([part.reshape(len(part), -1) for part in parts], axis=1)
 
 
 def _warn_of_other_counts(source: Any, dataset: Dataset) -> None:
