@@ -7,8 +7,9 @@ import pytest
 from scipy.stats import binomtest
 
 import upweight as uw
+from support.rollout import Counted, register_counted
 from upweight.rollout.action_noise import RandomActions
-from upweight.rollout.environments import STOCHASTIC
+from upweight.rollout.environments import STOCHASTIC, environment_spaces
 
 stochastic = pytest.mark.parametrize("env_id", STOCHASTIC)
 
@@ -48,6 +49,19 @@ class TestMakeEnvironment:
         monkeypatch.setitem(sys.modules, "mujoco", None)
         with pytest.raises(uw.MissingExtraError, match=r'Hopper-v5 needs .*pip install "upweight\[mujoco\]"'):
             uw.make_environment("Hopper-v5")
+
+
+class TestSpaces:
+    def test_what_a_policy_must_know(self) -> None:
+        assert environment_spaces("Hopper-v5") == (11, 3, False, 0)
+        assert environment_spaces("MountainCar-v0") == (2, 3, True, 0)
+        ant = environment_spaces("Ant-v5")
+        assert ant == (27, 8, False, 84) and ant.readable_sizes == (27, 111)
+
+    def test_nothing_stays_open(self) -> None:
+        before = Counted.open_ones
+        assert environment_spaces(register_counted()).action_size == 2
+        assert Counted.open_ones == before
 
 
 class TestStochasticEnvironments:

@@ -8,7 +8,6 @@ import pytest
 
 import upweight as uw
 from support.rollout import make_policy, register_faulty, register_numbered_from_one, register_short_cheetah, run_block
-from upweight.cli.main import main
 from upweight.studies.fit import check_environment
 
 
@@ -168,68 +167,3 @@ def test_environments_that_fail(fault: str, message: str, workers: int) -> None:
     env_id = register_faulty(fault)
     with pytest.raises(uw.RolloutError, match=message):
         uw.evaluate([make_policy("CartPole-v1")] * 2, env_id, 11, workers=workers)
-
-
-class TestCommand:
-    @pytest.fixture
-    def runs(self, tmp_path: Path) -> Path:
-        """A folder as `upweight train` leaves it."""
-        folder = tmp_path / "runs"
-        (folder / "policies").mkdir(parents=True)
-        for number, weighting in enumerate([{"name": "uniform"}, {"name": "rw", "temperature": 0.1}]):
-            about = {"run": {"algorithm": "discrete_bc", "weighting": weighting, "seed": 7}}
-            policy = make_policy("CartPole-v1", seed=number, metadata=about)
-            policy.save(folder / "policies" / f"run-{number:03d}.safetensors")
-        return folder
-
-    def test_a_folder(self, runs: Path, capsys: pytest.CaptureFixture[str]) -> None:
-        assert main(["evaluate", str(runs), "--env", "CartPole-v1", "--episodes", "4", "--workers", "1"]) == 0
-        out, err = capsys.readouterr()
-        assert err == ""
-        assert "rw temperature=0.1" in out
-        assert f"wrote {runs / 'evaluation.json'}" in out
-        report = json.loads((runs / "evaluation.json").read_text())
-        paths = sorted((runs / "policies").iterdir())
-        for entry, result in zip(report["policies"], uw.evaluate(paths, "CartPole-v1", 4, workers=1), strict=True):
-            assert entry["returns"] == result.returns.tolist()
-        assert report["policies"][1]["policy"] == "run-001.safetensors"
-        assert [path.name for path in runs.iterdir() if path.name.startswith(".")] == []
-
-    def test_one_file_as_json(self, runs: Path, capsys: pytest.CaptureFixture[str]) -> None:
-        file = runs / "policies" / "run-000.safetensors"
-        options = ["--env", "CartPole-v1", "--episodes", "3", "--seed", "2", "--stochastic", "--json"]
-        assert main(["evaluate", str(file), *options]) == 0
-        report = json.loads(capsys.readouterr().out)
-        assert report["stochastic"] is True
-        assert len(report["policies"][0]["returns"]) == 3
-        assert not (runs / "evaluation.json").exists()
-
-    def test_a_policy_may_name_its_environment(self, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-        make_policy("CartPole-v1", metadata={"env_id": "CartPole-v1"}).save(tmp_path / "p.safetensors")
-        assert main(["evaluate", str(tmp_path / "p.safetensors"), "--episodes", "1"]) == 0
-        assert capsys.readouterr().out.startswith("CartPole-v1, 1 episode")
-        make_policy("CartPole-v1", metadata={"env_id": "antigravity:CartPole-v1"}).save(tmp_path / "q.safetensors")
-        assert main(["evaluate", str(tmp_path / "q.safetensors")]) == 2
-
-    @pytest.mark.parametrize(
-        ("options", "message"),
-        [
-            ((), "give it, e.g. --env Hopper-v5"),
-            (("--env", "CartPol-v1"), "did you mean 'CartPole-v1"),
-            (("--env", "Hopper-v5"), "policy 0 expects 4 observations"),
-            (("--env", "CartPole-v1", "--episodes", "0"), "episodes: expected"),
-            (("--env", "CartPole-v1", "--workers", "0"), "workers: expected"),
-        ],
-    )
-    def test_bad_input(
-        self, runs: Path, capsys: pytest.CaptureFixture[str], options: tuple[str, ...], message: str
-    ) -> None:
-        assert main(["evaluate", str(runs), *options]) == 2
-        err = capsys.readouterr().err
-        assert err.count("\n") == 1
-        assert message in err
-        assert not (runs / "evaluation.json").exists()
-
-    def test_an_empty_folder(self, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-        assert main(["evaluate", str(tmp_path), "--env", "CartPole-v1"]) == 2
-        assert "expected policies/run-000.safetensors" in capsys.readouterr().err
