@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import upweight as uw
-from support.training import build, dataset_for, leaves, parameters, small_config
+from support.training import build, dataset_for, draws, leaves, parameters, small_config
 from upweight.engine.algorithm import algorithms
 
 pytestmark = pytest.mark.slow
@@ -35,10 +35,9 @@ def test_batches_are_identical_and_one_update_agrees_in_float32(name: str) -> No
     runs = [uw.Run(config, uw.ReturnWeighting(0.2), seed) for seed in (5, 6, 7)]
     seen = []
     for chosen in (runs, runs[2:]):
-        program, agents, data = build(chosen, ds)
-        draws = [np.asarray(program.draw(agents, data, update))[-1] for update in (0, 17)]
+        program, agents, data = built = build(chosen, ds)
         after = program.advance(program.start(agents), agents, data, 0, 1)[0].states
-        seen.append((draws, [leaf[-1] for leaf in leaves(after)]))
+        seen.append((draws(built, 18)[-1], [leaf[-1] for leaf in leaves(after)]))
     np.testing.assert_array_equal(seen[0][0], seen[1][0])
     for many, one in zip(seen[0][1], seen[1][1], strict=True):
         np.testing.assert_allclose(many, one, rtol=0, atol=1e-5)

@@ -16,7 +16,7 @@ import pytest
 
 import upweight as uw
 from support.datasets import random_dataset, with_returns
-from support.training import SMALL, build, dataset_for, parameters, small_config
+from support.training import SMALL, build, dataset_for, draws, parameters, small_config
 from upweight.base.errors import CheckpointError
 from upweight.base.progress import listening
 from upweight.engine import plan as plan_module
@@ -64,28 +64,23 @@ def test_runs_on_parts_of_one_pool_train_in_one_program() -> None:
     first, second = np.arange(10), np.array([20, 21, 21, 25])
     runs = [uw.Run(small_config("td3_bc"), uw.ReturnWeighting(0.5), 0, episodes=part) for part in (first, second)]
     assert len(uw.plan_training(pool, runs).programs) == 1
-    program, agents, data = build(runs, pool)
+    together = build(runs, pool)
+    agents, drawn = together[1], draws(together, 300)
+    episodes = np.searchsorted(pool.starts, drawn, side="right") - 1  # [2, 300 B]
     for place, part in enumerate((first, second)):
         own = pool.subset(part)
-        own_program, alone, own_data = build([uw.Run(small_config("td3_bc"), uw.ReturnWeighting(0.5), 0)], own)
+        built = build([uw.Run(small_config("td3_bc"), uw.ReturnWeighting(0.5), 0)], own)
+        alone = built[1]
         np.testing.assert_allclose(agents.observation_mean[place], alone.observation_mean[0], rtol=1e-5, atol=1e-6)
         np.testing.assert_allclose(agents.observation_scale[place], alone.observation_scale[0], rtol=1e-5)
-        drawn = np.concatenate([np.asarray(program.draw(agents, data, update))[place] for update in range(50)])
-        episodes = np.searchsorted(pool.starts, drawn, side="right") - 1
-        assert set(episodes) <= set(part.tolist())
-        apart = np.asarray(own_program.draw(alone, own_data, 3))[0]  # the very same steps as from a dataset of its own
+        assert set(episodes[place]) <= set(part.tolist())
+        apart = draws(built, 300)[0]  # the very same steps as from a dataset of its own
         local = np.searchsorted(own.starts, apart, side="right") - 1
-        pooled = np.asarray(program.draw(agents, data, 3))[place]
-        np.testing.assert_array_equal(pool.starts[part[local]] + apart - own.starts[local], pooled)
-    counts = np.bincount(part_of(program, agents, data, pool, place=1), minlength=pool.num_episodes)
+        np.testing.assert_array_equal(pool.starts[part[local]] + apart - own.starts[local], drawn[place])
+    counts = np.bincount(episodes[1], minlength=pool.num_episodes)
     p = uw.EpisodeSampler(pool.subset(second), uw.ReturnWeighting(0.5))
     mass = np.add.reduceat(p.probabilities(), pool.subset(second).starts)
     np.testing.assert_allclose(counts[21] / counts.sum(), mass[1] + mass[2], atol=0.05)
-
-
-def part_of(program: Any, agents: Any, data: Any, pool: uw.Dataset, place: int) -> np.ndarray:
-    drawn = np.concatenate([np.asarray(program.draw(agents, data, update))[place] for update in range(300)])
-    return np.searchsorted(pool.starts, drawn, side="right") - 1
 
 
 def test_normalisers_are_unweighted() -> None:
@@ -100,8 +95,8 @@ def test_normalisers_are_unweighted() -> None:
 def test_reweighting_multiplies_losses_instead_of_drawing() -> None:
     ds = dataset_for("bc")
     weighting = uw.ReturnWeighting(0.5)
-    program, agents, data = build([uw.Run(small_config("bc"), weighting, reweight=True)], ds)
-    drawn = np.concatenate([np.asarray(program.draw(agents, data, update))[0] for update in range(400)])
+    built = build([uw.Run(small_config("bc"), weighting, reweight=True)], ds)
+    agents, drawn = built[1], draws(built, 400)[0]
     counts = np.bincount(np.searchsorted(ds.starts, drawn, side="right") - 1, minlength=30)
     np.testing.assert_allclose(counts / counts.sum(), ds.num_transitions / ds.num_transitions.sum(), atol=0.02)
     p = uw.EpisodeSampler(ds, weighting).probabilities()[ds.starts]

@@ -39,5 +39,12 @@ def build(runs: list[uw.Run], dataset: uw.Dataset, precision: str = "float32", n
     return Program(method, runs[0].config, setup, block=10), agents, make_data(dataset, method, space, setup)
 
 
+def draws(built: Any, count: int) -> np.ndarray:
+    """[A, count * B] the steps that each agent of what :func:`build` gives learns from in its first updates."""
+    program, agents, data = built
+    steps = jax.jit(jax.vmap(lambda update: program.draw(agents, data, update)))(np.arange(count))  # [count, A, B]
+    return np.concatenate(np.asarray(steps), axis=1)
+
+
 def leaves(tree: Any) -> list[np.ndarray]:
     return [np.asarray(leaf) for leaf in jax.tree.leaves(tree)]

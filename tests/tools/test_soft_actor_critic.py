@@ -43,9 +43,10 @@ def test_padding_changes_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     padded = sac.init(jax.random.key(0), WIDE)
     plain = without_padding(padded)
     mask = jnp.asarray([1.0, 1.0, 0.0, 0.0])
+    update = jax.jit(sac.update, static_argnums=4)
     for _ in range(3):
-        padded = sac.update(padded, wide, mask, jax.random.key(1), WIDE)
-        plain = sac.update(plain, small, jnp.ones(2), jax.random.key(1), SMALL)
+        padded = update(padded, wide, mask, jax.random.key(1), WIDE)
+        plain = update(plain, small, jnp.ones(2), jax.random.key(1), SMALL)
     cut = without_padding(padded)
     for ours, reference in zip(jax.tree.leaves(cut[:4]), jax.tree.leaves(plain[:4]), strict=True):
         np.testing.assert_allclose(ours, reference, rtol=1e-4, atol=1e-6)
@@ -58,5 +59,5 @@ def test_the_temperature_keeps_the_entropy(spread: float, rises: bool) -> None:
     bias = last.bias.at[2:].set(spread)  # log sigma: a narrow policy must be pushed to explore, a wide one to settle
     agent = agent._replace(actor=(*hidden, Linear(last.weight * 0.01, bias)))
     rows = jax.random.normal(jax.random.key(1), (16, SMALL.row_size))
-    after = sac.update(agent, rows, jnp.ones(2), jax.random.key(2), SMALL)
+    after = jax.jit(sac.update, static_argnums=4)(agent, rows, jnp.ones(2), jax.random.key(2), SMALL)
     assert bool(after.log_temperature > agent.log_temperature) is rises
