@@ -1,6 +1,12 @@
+import subprocess
+import sys
+from pathlib import Path
+
 import pytest
 
+from support.results import add_runs
 from upweight.report.names import name_algorithm, name_dataset, name_weighting, sort_datasets, sort_weightings
+from upweight.studies.store import Store
 
 
 @pytest.mark.parametrize(
@@ -48,3 +54,22 @@ def test_algorithms_are_named_by_preset_and_by_what_differs_from_it() -> None:
     assert name_algorithm("iql", known["official"], known) == "IQL official"
     assert name_algorithm("td3_bc", {**known["paper"], "b": 0.5}, known) == "TD3+BC b=0.5"
     assert name_algorithm("discrete_cql", {**known["official"], "c": 4}, known) == "discrete CQL official c=4"
+
+
+def test_results_are_read_without_what_makes_them(tmp_path: Path) -> None:
+    """Settings with names of their own, the presets, need JAX; then the most frequent settings go without saying."""
+    store = Store(tmp_path / "results", create=True)
+    add_runs(store, "hopper-expert-random-5", "Uniform", [0.5, 0.6], config={"batch_size": 7})
+    add_runs(store, "hopper-expert-random-5", {"name": "rw", "temperature": 0.2}, [0.5], algorithm="cql")
+    code = (
+        "import sys\n"
+        "for name in ('jax', 'optax', 'gymnasium', 'mujoco', 'h5py'): sys.modules[name] = None\n"
+        "import upweight as uw\n"
+        f"results = uw.collect(uw.open_store({str(store.path)!r}))\n"
+        "print(results.methods, [each.name for each in results.weightings('CQL')])\n"
+        "print(uw.replicate(results, uw.Intervals()))\n"
+        f"uw.write_report({str(store.path)!r}, {str(tmp_path / 'out.html')!r}, resamples=10)\n"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.startswith("['BC', 'CQL'] ['RW']\n")

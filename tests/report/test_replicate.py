@@ -5,11 +5,13 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from support.results import add_runs, data_spec
+from support.results import add_runs, data_spec, record_of
 from upweight.cli.main import main
 from upweight.report.replicate import Check, Replication, replicate
 from upweight.report.results import collect
 from upweight.report.statistics.intervals import Intervals
+from upweight.report.tables import score_tables
+from upweight.studies.experiment_file import read_experiment
 from upweight.studies.store import Store
 
 INTERVALS = Intervals(resamples=300)
@@ -106,6 +108,24 @@ def test_temperatures_are_compared_with_the_default(store: Store) -> None:
         "BC RW 0.05 against RW": "no loss",
         "BC RW 1 against RW": "not shown",
     }
+
+
+def test_weightings_of_a_plain_experiment_with_cql_are_in_tables_and_claims(store: Store, tmp_path: Path) -> None:
+    """Without a temperature, "rw" and "aw" are the paper's for the algorithm, and so they are RW and AW."""
+    lines = ['datasets = ["hopper-expert-random-5"]', 'algorithms = ["cql", "bc"]', "updates = 1000", "episodes = 20"]
+    lines += ['weightings = ["uniform", "rw", "aw"]', "seeds = 5"]
+    (tmp_path / "cql.toml").write_text("\n".join(lines))
+    for run in read_experiment(tmp_path / "cql.toml").runs:
+        store.write_run(
+            run.run_id, record_of(run, (0.1 if run.weighting["name"] == "uniform" else 0.9) + run.seed / 100)
+        )
+    results = collect(store)
+    assert {table.method: table.weightings for table in score_tables(results, INTERVALS)} == {
+        "BC": ("Uniform", "RW", "AW"),
+        "CQL": ("Uniform", "RW", "AW"),
+    }
+    found = checks(replicate(results, INTERVALS), "mixed")
+    assert [found[f"CQL {name}, 5%"].verdict for name in ("RW", "AW")] == ["better", "better"]
 
 
 def test_one_seed_shows_nothing(store: Store) -> None:

@@ -54,6 +54,7 @@ def run_record(
     precision: str = "float32",
     status: str = "finished",
     episodes: int = 20,
+    data_sha256: str | None = None,
 ) -> tuple[str, dict[str, Any]]:
     """A run's id and what a store keeps of it."""
     spec = RunSpec(
@@ -66,14 +67,20 @@ def run_record(
         precision=precision,
         episodes=episodes,
     )
-    return spec.run_id, {
+    record = record_of(spec, score, status=status)
+    return spec.run_id, record if data_sha256 is None else {**record, "data_sha256": data_sha256}
+
+
+def record_of(spec: RunSpec, score: float | None, *, status: str = "finished") -> dict[str, Any]:
+    """What a store keeps of a run (old ones have no hash of the data)."""
+    return {
         "spec": json.loads(json.dumps(spec.to_dict())),
         "status": status,
         "diverged_at": 100 if status == "diverged" else None,
         "score": score,
         "mean_return": 3000.0 * (score if score is not None else 0.5),
-        "returns": [3000.0 * (score or 0.5)] * episodes,
-        "lengths": [1000] * episodes,
+        "returns": [3000.0 * (score or 0.5)] * spec.episodes,
+        "lengths": [1000] * spec.episodes,
         "train_seconds": 1.0,
         "evaluate_seconds": 1.0,
         "agents": 1,

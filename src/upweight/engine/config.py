@@ -13,6 +13,11 @@ from upweight.base.errors import ConfigError
 from upweight.base.names import hint
 
 
+def paper_temperature(algorithm: str) -> float:
+    """What the paper takes for RW and AW with an algorithm: 0.2 for CQL, 0.1 for the others."""
+    return 0.2 if algorithm in {"cql", "discrete_cql"} else 0.1
+
+
 def traced(default: float, *, low: float = 0.0, high: float = math.inf) -> Any:
     """A number that is data to the compiled program, within [low, high]."""
     return field(default=default, metadata={"traced": True, "low": low, "high": high})

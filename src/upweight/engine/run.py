@@ -11,7 +11,7 @@ from numpy.typing import ArrayLike
 from upweight.base.errors import ConfigError
 from upweight.data.dataset import Dataset
 from upweight.engine.algorithm import Algorithm, algorithms, find_algorithm
-from upweight.engine.config import Config
+from upweight.engine.config import Config, paper_temperature
 from upweight.weightings.registry import make_weighting
 from upweight.weightings.weighting import Weighting
 
@@ -19,11 +19,6 @@ from upweight.weightings.weighting import Weighting
 def algorithm_config(name: str, *, preset: str = "paper", **changes: Any) -> Config:
     """Settings of an algorithm: a preset ("paper", for some "official") with some of them changed."""
     return find_algorithm(name).config.preset(preset, **changes)
-
-
-def paper_temperature(algorithm: str) -> float:
-    """What the paper takes for RW and AW with an algorithm: 0.2 for CQL, 0.1 for the others."""
-    return 0.2 if algorithm in {"cql", "discrete_cql"} else 0.1
 
 
 def named_weighting(name: str, algorithm: str, **settings: Any) -> Weighting:

@@ -9,7 +9,7 @@ from typing import Any
 
 from upweight.base.errors import DatasetError, UpweightError
 from upweight.base.text import settings_text
-from upweight.engine.run import paper_temperature
+from upweight.engine.config import paper_temperature
 from upweight.studies.run_spec import config_of, run_spec_from_dict
 from upweight.studies.store import Record
 

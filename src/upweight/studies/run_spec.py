@@ -7,7 +7,6 @@ from dataclasses import asdict, dataclass, field
 from typing import Any
 
 from upweight.engine.config import Config
-from upweight.engine.run import algorithm_config
 
 FORMAT_VERSION = 1  # of everything below that turns a description into numbers; a new one means new runs
 
@@ -69,4 +68,6 @@ def run_spec_from_dict(values: Mapping[str, Any]) -> RunSpec:
 
 def config_of(run: RunSpec) -> Config:
     """The algorithm's settings."""
+    from upweight.engine.run import algorithm_config  # needs JAX, which reading results does not
+
     return type(algorithm_config(run.algorithm)).from_dict(run.config)
