@@ -8,9 +8,11 @@ import pytest
 
 from support.results import add_dataset, add_runs, data_spec, describe_dataset, run_record
 from upweight.base.errors import DatasetError
+from upweight.report.page import write_report
+from upweight.report.replicate import replicate
 from upweight.report.results import Results, collect
 from upweight.report.statistics.intervals import Intervals
-from upweight.report.tables import score_tables
+from upweight.report.tables import aggregate_table, dataset_table, score_tables
 from upweight.studies.run_spec import DataSpec
 from upweight.studies.store import Record, Store, StoreReader
 
@@ -122,6 +124,36 @@ def test_bad_input(store: Store, tmp_path: Path) -> None:
     store.write_run(run_id, {"spec": {"data": {}}, "returns": [], "score": 1, "status": "finished"})
     with pytest.raises(DatasetError, match=f"run {run_id}: expected the description of a run"):
         collect(store)
+
+
+SAW_TWO = "hopper-expert-random-5: its runs saw 2 different versions of the data (other machines or versions)."
+
+
+def test_runs_of_one_name_that_saw_other_data_are_told_everywhere(store: Store, tmp_path: Path) -> None:
+    add_runs(store, "hopper-expert-random-5", "Uniform", [0.1] * 5, data_sha256="aaaa")
+    add_runs(store, "hopper-expert-random-5", "RW", [0.9] * 5, data_sha256="bbbb")
+    add_runs(store, "hopper-expert-random-5", "AW", [0.9] * 5)  # an old record
+    add_runs(store, "hopper-medium", "Uniform", [0.1] * 5, data_sha256="cccc")
+    add_runs(store, "hopper-medium", "RW", [0.1] * 5, data_sha256="dddd", updates=500)  # not shown
+    add_dataset(store, "hopper-expert-random-5")
+    results, intervals = collect(store), Intervals(resamples=20)
+    assert results.data_notes == {"hopper-expert-random-5": SAW_TWO}
+    (scores,) = score_tables(results, intervals)
+    for table in (scores.shown(), aggregate_table(results, intervals), dataset_table(results)):
+        assert table.notes[-1] == SAW_TWO
+    replication = replicate(results, intervals)
+    assert f"Note: {SAW_TWO}" in str(replication) and replication.to_dict()["notes"] == [SAW_TWO]
+    write_report(store.path, tmp_path / "out.html", resamples=20)
+    assert f'<p class="warning" role="note">{SAW_TWO}</p>' in (tmp_path / "out.html").read_text()
+
+
+def test_the_same_data_or_records_without_a_hash_need_no_note(store: Store) -> None:
+    add_runs(store, data_spec("hopper-medium", seed=0), "Uniform", [0.1] * 5, data_sha256="aaaa")
+    add_runs(store, data_spec("hopper-medium", seed=1), "Uniform", [0.1] * 5, data_sha256="bbbb")
+    add_runs(store, data_spec("hopper-medium", seed=0), "RW", [0.9] * 5)
+    results = collect(store)
+    assert results.data_notes == {} and replicate(results, Intervals(resamples=20)).notes == ()
+    assert SAW_TWO not in score_tables(results, Intervals(resamples=20))[0].shown().notes
 
 
 class ManyRuns(StoreReader):

@@ -162,6 +162,7 @@ def _warnings(results: Results) -> list[str]:
         found.append(
             "Some environments have no reference scores: their tables show mean returns, and aggregates leave them out."
         )
+    found += results.data_notes.values()
     return [f'<p class="warning" role="note">{_text(text)}</p>' for text in found]
 
 

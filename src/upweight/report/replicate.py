@@ -22,6 +22,7 @@ BETTER, NO_LOSS, NOT_SHOWN, NO_DATA = "better", "no loss", "not shown", "no data
 TOLERANCE = 0.02  # of normalised return, that still counts as no loss
 SIGMAS = (1, 5, 10, 50)
 WEIGHTED = ("RW", "AW")
+Comparison = tuple[str, str, SeedScores, SeedScores]  # method, what is compared, its scores, those to compare with
 _COLUMNS = ("algorithm", "sampler", "verdict", "P(better)", "IQM difference", "datasets", "seeds")
 
 
@@ -93,6 +94,7 @@ class Replication:
     sources: tuple[str, ...]
     updates: dict[str, int]
     claims: tuple[Claim, ...]
+    notes: tuple[str, ...] = ()  # about the data
 
     def to_dict(self) -> dict[str, Any]:
         """JSON-able."""
@@ -100,7 +102,8 @@ class Replication:
         for claim in self.claims:
             counts = {"supported": claim.supported, "decided": claim.decided}
             claims.append({**asdict(claim), **counts, "wanted": list(claim.wanted)})
-        return {"sources": list(self.sources), "updates": dict(self.updates), "claims": claims}
+        about = {"sources": list(self.sources), "updates": dict(self.updates), "notes": list(self.notes)}
+        return {**about, "claims": claims}
 
     def __str__(self) -> str:
         parts = [str(claim) for claim in self.claims]
@@ -110,30 +113,26 @@ class Replication:
                 f"Note: verdicts with (few seeds) rest on fewer than {FEW_RUNS} seeds. Their intervals are too narrow, so they "
                 f"are no evidence yet: train at least {FEW_RUNS} seeds before drawing conclusions."
             )
-        return "\n\n".join(parts)
+        return "\n\n".join([*parts, *(f"Note: {note}" for note in self.notes)])
 
 
 def replicate(results: Results, intervals: Intervals) -> Replication:
     """Check every claim for every method in the results."""
+
+    def claim(name: str, text: str, wanted: tuple[str, ...], comparisons: Iterator[Comparison]) -> Claim:
+        return Claim(name, text, wanted, tuple(judge(*each, intervals) for each in comparisons))
+
     no_worse = (BETTER, NO_LOSS)
+    expert = "RW and AW on a mix exceed or match Uniform on the full expert set"
+    temperature = "not sensitive to the temperature: others lose nothing against the default"
     claims = (
-        Claim("mixed", "RW and AW beat Uniform at each sigma", (BETTER,), tuple(_mixed(results, intervals))),
-        Claim(
-            "full expert",
-            "RW and AW on a mix exceed or match Uniform on the full expert set",
-            no_worse,
-            tuple(_full_expert(results, intervals)),
-        ),
-        Claim("regular", "no loss on regular sets", no_worse, tuple(_family(results, intervals, "regular"))),
-        Claim("stochastic", "robust in stochastic control", no_worse, tuple(_family(results, intervals, "stochastic"))),
-        Claim(
-            "temperature",
-            "not sensitive to the temperature: others lose nothing against the default",
-            no_worse,
-            tuple(_temperature(results, intervals)),
-        ),
+        claim("mixed", "RW and AW beat Uniform at each sigma", (BETTER,), _mixed(results)),
+        claim("full expert", expert, no_worse, _full_expert(results)),
+        claim("regular", "no loss on regular sets", no_worse, _family(results, "regular")),
+        claim("stochastic", "robust in stochastic control", no_worse, _family(results, "stochastic")),
+        claim("temperature", temperature, no_worse, _temperature(results)),
     )
-    return Replication(results.sources, dict(results.updates), claims)
+    return Replication(results.sources, dict(results.updates), claims, tuple(results.data_notes.values()))
 
 
 def judge(method: str, what: str, x: SeedScores, y: SeedScores, intervals: Intervals) -> Check:
@@ -151,55 +150,52 @@ def judge(method: str, what: str, x: SeedScores, y: SeedScores, intervals: Inter
     return Check(method, what, verdict, len(common), improvement, gain)
 
 
-def _mixed(results: Results, intervals: Intervals) -> Iterator[Check]:
+def _mixed(results: Results) -> Iterator[Comparison]:
     for method in _methods(results, "mixed"):
         for sigma in SIGMAS:
-            datasets = _normalized(results, results.datasets_of(method, family="mixed", sigma=sigma))
+            datasets = _datasets(results, method, family="mixed", sigma=sigma)
             uniform = results.scores(method, UNIFORM, datasets)
             for weighting in WEIGHTED:
-                scores = results.scores(method, weighting, datasets)
-                yield judge(method, f"{weighting}, {sigma}%", scores, uniform, intervals)
+                yield method, f"{weighting}, {sigma}%", results.scores(method, weighting, datasets), uniform
 
 
-def _full_expert(results: Results, intervals: Intervals) -> Iterator[Check]:
+def _full_expert(results: Results) -> Iterator[Comparison]:
     for method in _methods(results, "mixed"):
-        regular = _normalized(results, results.datasets_of(method, family="regular"))
+        regular = _datasets(results, method, family="regular")
         whole = [dataset for dataset in regular if dataset.base == f"{dataset.task}-expert"]
         for sigma in SIGMAS:
-            mixes = _normalized(results, results.datasets_of(method, family="mixed", good="expert", sigma=sigma))
+            mixes = _datasets(results, method, family="mixed", good="expert", sigma=sigma)
             expert = _of_same_task(results, method, mixes, whole)
             for weighting in WEIGHTED:
-                yield judge(
-                    method, f"{weighting}, {sigma}%", results.scores(method, weighting, mixes), expert, intervals
-                )
+                yield method, f"{weighting}, {sigma}%", results.scores(method, weighting, mixes), expert
 
 
-def _family(results: Results, intervals: Intervals, family: str) -> Iterator[Check]:
+def _family(results: Results, family: str) -> Iterator[Comparison]:
     """Regular sets, on which only Uniform may have run beside mixes, or stochastic control."""
     for method in _methods(results, family):
-        datasets = _normalized(results, results.datasets_of(method, family=family))
+        datasets = _datasets(results, method, family=family)
         uniform = results.scores(method, UNIFORM, datasets)
         for weighting in WEIGHTED:
-            yield judge(method, weighting, results.scores(method, weighting, datasets), uniform, intervals)
+            yield method, weighting, results.scores(method, weighting, datasets), uniform
 
 
-def _temperature(results: Results, intervals: Intervals) -> Iterator[Check]:
+def _temperature(results: Results) -> Iterator[Comparison]:
     for method in results.methods:
-        datasets = _normalized(results, results.datasets_of(method, family="mixed"))
+        datasets = _datasets(results, method, family="mixed")
         for usual in WEIGHTED:
             default = results.scores(method, usual, datasets)
-            others = [each for each in results.weightings(method) if each.kind == usual.lower() and each.name != usual]
-            for weighting in others:
-                scores = results.scores(method, weighting.name, datasets)
-                yield judge(method, f"{weighting.name} against {usual}", scores, default, intervals)
+            for other in results.weightings(method):
+                if other.kind == usual.lower() and other.name != usual:
+                    yield method, f"{other.name} against {usual}", results.scores(method, other.name, datasets), default
 
 
 def _methods(results: Results, family: str) -> list[str]:
     return [method for method in results.methods if results.datasets_of(method, family=family)]
 
 
-def _normalized(results: Results, datasets: Sequence[DatasetName]) -> list[DatasetName]:
-    return [dataset for dataset in datasets if results.is_normalized(dataset)]
+def _datasets(results: Results, method: str, **properties: Any) -> list[DatasetName]:
+    """Those with normalised scores: returns cannot be pooled."""
+    return [dataset for dataset in results.datasets_of(method, **properties) if results.is_normalized(dataset)]
 
 
 def _of_same_task(

@@ -43,6 +43,7 @@ class ReportRun:
     score: float  # that counts, see _count
     normalized: bool  # else the score is a mean return
     status: str
+    data_sha256: str | None = None  # of the data that it saw; old records do not say
     left_out: str = ""  # why it is not in tables and figures
 
     @property
@@ -159,6 +160,19 @@ class Results:
                 found.append(Group(method, family, tuple(weightings), tuple(common)))
         return [group for group in found if len(group.weightings) > 1] or found
 
+    @cached_property
+    def data_notes(self) -> dict[str, str]:
+        """A sentence for each dataset whose runs saw different data: made by one name, yet not to the last digit alike."""
+        seen: dict[str, set[str]] = {}
+        for run in self.shown:
+            if run.data_sha256 is not None:
+                seen.setdefault(run.dataset.name, set()).add(run.data_sha256)
+        return {
+            name: f"{name}: its runs saw {len(hashes)} different versions of the data (other machines or versions)."
+            for name, hashes in sorted(seen.items())
+            if len(hashes) > 1
+        }
+
     def is_normalized(self, dataset: DatasetName) -> bool:
         return dataset.name not in self._raw
 
@@ -214,6 +228,7 @@ def _runs(records: Sequence[Record], names: Mapping[DataKey, DatasetName]) -> It
             score=score.value,
             normalized=score.normalized,
             status="diverged" if score.diverged else record["status"],
+            data_sha256=record.get("data_sha256"),
             left_out=score.left_out,
         )
 

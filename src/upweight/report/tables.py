@@ -1,6 +1,6 @@
 """The tables of a report, as the paper lays them out: datasets by task, weightings side by side, its numbers beside ours."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -93,6 +93,7 @@ class ScoreTable:
     title: str
     weightings: tuple[str, ...]
     rows: tuple[tuple[DatasetName, tuple[Score | None, ...]], ...]
+    data_notes: tuple[str, ...] = ()  # about some of the datasets
 
     @property
     def scores(self) -> list[Score]:
@@ -127,7 +128,7 @@ class ScoreTable:
             columns=("dataset", *self.weightings),
             rows=tuple(rows),
             records=tuple(records),
-            notes=legend([self]),
+            notes=(*legend([self]), *self.data_notes),
             footer=(WINS, *self.wins),
         )
 
@@ -161,8 +162,9 @@ def score_tables(results: Results, intervals: Intervals) -> list[ScoreTable]:
 
 def aggregate_table(results: Results, intervals: Intervals) -> Table:
     """Each weighting in one number, over the datasets that all weightings of its group have runs on."""
+    groups = [group for method in results.methods for group in results.groups(method)]
     rows, records = [], []
-    for group in (group for method in results.methods for group in results.groups(method)):
+    for group in groups:
         for weighting in group.weightings:
             scores = results.scores(group.method, weighting.name, group.datasets)
             estimates = {name: intervals.of(statistic, scores) for name, statistic in AGGREGATES.items()}
@@ -185,7 +187,7 @@ def aggregate_table(results: Results, intervals: Intervals) -> Table:
         columns=("algorithm", "datasets", "sampler", *AGGREGATES),
         rows=tuple(rows),
         records=tuple(records),
-        notes=(_AGGREGATE_NOTE,),
+        notes=(_AGGREGATE_NOTE, *_data_notes(results, (dataset for group in groups for dataset in group.datasets))),
         words=3,
         said_by_group=2,
     )
@@ -216,6 +218,7 @@ def dataset_table(results: Results) -> Table:
         columns=("dataset", "episodes", "steps", "mean", "RPSV", "RPSV in the paper"),
         rows=tuple(rows),
         records=tuple(records),
+        notes=_data_notes(results, (facts.dataset for facts in results.datasets)),
     )
 
 
@@ -242,7 +245,8 @@ def _score_table(
                 for each in names
             ]
             rows.append((dataset, _with_maximum(scores)))
-    return ScoreTable(name, method, title, tuple(names), tuple(rows))
+    notes = _data_notes(results, (dataset for dataset, _ in rows))
+    return ScoreTable(name, method, title, tuple(names), tuple(rows), notes)
 
 
 def _score(
@@ -272,6 +276,12 @@ def _with_maximum(scores: Sequence[Score | None]) -> tuple[Score | None, ...]:
         return replace(score, is_maximum=len(known) > 1 and score.text == top and score.seeds >= FEW_RUNS)
 
     return tuple(score and marked(score) for score in scores)
+
+
+def _data_notes(results: Results, datasets: Iterable[DatasetName]) -> tuple[str, ...]:
+    """What has to be said about some of the datasets, once."""
+    names = dict.fromkeys(dataset.name for dataset in datasets)
+    return tuple(note for name, note in results.data_notes.items() if name in names)
 
 
 def _dataset_cells(facts: DatasetFacts, paper: float | None) -> tuple[str, ...]:
