@@ -41,9 +41,7 @@ def from_arrays(
         "episodes": episodes,
         "observations": _column(observations, "observations", source),
         "actions": _column(actions, "actions", source),
-        "rewards": None
-        if rewards is None
-        else ArrayColumn(as_rewards(rewards, key="rewards", num_steps=len(ended), source=source)),
+        "rewards": None if rewards is None else as_vector(rewards, key="rewards", source=source),
         "next_observations": None
         if next_observations is None
         else _column(next_observations, "next_observations", source),
@@ -87,17 +85,13 @@ def from_episodes(episodes: Iterable[Mapping[str, Any]], *, source: str) -> Part
     labels = gathered["label"]
     if any(label is None for label in labels) and any(label is not None for label in labels):
         raise DatasetError(f"{source}: expected a 'label' on every episode or on none")
-    num_steps = sum(lengths)
-    rewards = as_rewards(
-        _join(gathered["rewards"], "rewards", source), key="rewards", num_steps=num_steps, source=source
-    )
     return {
         "episodes": Episodes(
             np.array(lengths, np.int64), np.array(terminated), np.array(truncated), np.array(complete), np.array(known)
         ),
         "observations": ArrayColumn(_join(gathered["obs"], "observations", source)),
         "actions": ArrayColumn(_join(gathered["actions"], "actions", source)),
-        "rewards": ArrayColumn(rewards),
+        "rewards": _join(gathered["rewards"], "rewards", source),
         "next_observations": ArrayColumn(_join(gathered["next"], "observations", source)) if any(known) else None,
         "labels": None if labels[0] is None else labels,
     }
@@ -140,7 +134,7 @@ def from_frame(
         "episodes": episodes,
         "observations": ArrayColumn(vectors(observations, "observations")),
         "actions": ArrayColumn(vectors(actions, "actions")),
-        "rewards": ArrayColumn(as_rewards(column(rewards), key=rewards, num_steps=num_steps, source=source)),
+        "rewards": as_rewards(column(rewards), key=rewards, num_steps=num_steps, source=source),
         "labels": None if label is None else [str(value) for value in column(label)[episodes.starts]],
     }
 

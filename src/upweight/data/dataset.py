@@ -11,7 +11,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from upweight.base.errors import DatasetError
 from upweight.data import construct, validate
-from upweight.data.columns import Column, GatheredColumn, ShiftedColumn, read_only
+from upweight.data.columns import ArrayColumn, Column, GatheredColumn, ShiftedColumn, read_only
 from upweight.data.segment import Episodes
 
 
@@ -136,7 +136,7 @@ class Dataset:
         episodes: Episodes,
         observations: Column,
         actions: Column,
-        rewards: Column | None,
+        rewards: "Column | NDArray[Any] | None",
         next_observations: Column | None = None,
         returns: NDArray[np.float64] | None = None,
         labels: Sequence[str] | NDArray[np.str_] | None = None,
@@ -145,6 +145,10 @@ class Dataset:
         source: str = "dataset",
     ) -> "Dataset":
         """Put checked parts together; what formats use after reading them."""
+        if isinstance(rewards, np.ndarray):
+            rewards = ArrayColumn(
+                validate.as_rewards(rewards, key="rewards", num_steps=episodes.num_steps, source=source)
+            )
         validate.check_columns(episodes, observations, actions, rewards, next_observations, source=source)
         validate.check_num_actions(num_actions, actions, source=source)
         return cls(

@@ -9,14 +9,13 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from upweight.base.errors import DatasetError
-from upweight.data.columns import ArrayColumn, Column, EpisodesColumn
+from upweight.data.columns import Column, EpisodesColumn
 from upweight.data.dataset import Dataset
 from upweight.data.segment import Episodes
-from upweight.data.validate import as_flags, as_rewards, as_vector
-from upweight.io.format import Format
+from upweight.data.validate import as_flags, as_vector
+from upweight.io.format import Format, losses
 from upweight.io.hdf5 import HDF5Column, dataset_at, is_hdf5, open_episodes, open_hdf5, read_array, root_keys
 
 VERSION = "2.1"
@@ -30,22 +29,10 @@ def read(path: Path) -> Dataset:
 
 def write(dataset: Dataset, path: Path) -> list[str]:
     """Version 2.1, as ``ReplayBuffer.dump`` writes it."""
-    lost = []
+    lost = losses(dataset, "labels", "metadata", "actions", "incomplete", "own next observations")
     ends = dataset.episodes
-    if dataset.labels is not None:
-        lost.append("labels")
-    if dataset.metadata:
-        lost.append("metadata")
-    if dataset.unseen_actions:
-        lost.append(f"that there are {dataset.num_actions} actions, of which the last are never taken")
     if (known := int((ends.final_known & ~ends.terminated).sum())) > 0:
         lost.append(f"the observation after the last step of {known} truncated episodes")
-    if (cut := int((~ends.complete).sum())) > 0:
-        lost.append(f"that {cut} episodes are incomplete (d3rlpy will take them as time-limited)")
-    if not dataset.next_observations_follow:
-        lost.append("next observations that differ from the following observation")
-    if not dataset.has_rewards:
-        raise DatasetError(f"{dataset.source}: d3rlpy's layout needs rewards, and the dataset has none")
     actions = dataset.actions if dataset.actions.ndim > 1 else dataset.actions[:, None]
     with open_hdf5(path, "w") as file:
         file.create_dataset("columns", data=["observations", "actions", "rewards", "terminated"])
@@ -71,17 +58,8 @@ def _read_version_2(file: Any, path: Path) -> Dataset:
     lengths = np.array([len(part) for part in rewards], np.int64)
     if not lengths.all():
         raise DatasetError(f"{path}: key 'rewards_{int(np.argmin(lengths))}': expected at least one step, found none")
-    ended = np.concatenate(
-        [
-            as_flags(
-                np.atleast_1d(read_array(file, f"terminated_{i}", path)),
-                key=f"terminated_{i}",
-                num_steps=1,
-                source=source,
-            )
-            for i in numbers
-        ]
-    )
+    flags = [np.atleast_1d(read_array(file, f"terminated_{i}", path)) for i in numbers]
+    ended = as_flags(np.concatenate(flags), key="terminated_...", num_steps=len(lengths), source=source)
     if "observations_0" not in file and "observations_0_0" in file:
         raise DatasetError(f"{path}: tuple observations are not supported; store them as one array per step")
 
@@ -90,12 +68,10 @@ def _read_version_2(file: Any, path: Path) -> Dataset:
         return EpisodesColumn(lengths, partial(open_episodes, path, keys), key=key, source=source)
 
     return Dataset.assemble(
-        episodes=_episodes(lengths, ended),
+        episodes=Episodes(lengths, ended, ~ended, np.ones(len(lengths), bool), np.zeros(len(lengths), bool)),
         observations=column("observations"),
         actions=column("actions"),
-        rewards=ArrayColumn(
-            as_rewards(np.concatenate(rewards), key="rewards", num_steps=int(lengths.sum()), source=source)
-        ),
+        rewards=np.concatenate(rewards),
         source=source,
     )
 
@@ -116,16 +92,6 @@ def _read_version_1(file: Any, path: Path) -> Dataset:
     )
 
 
-def _episodes(lengths: NDArray[np.int64], ended: NDArray[np.bool_]) -> Episodes:
-    return Episodes(
-        lengths=lengths,
-        terminated=ended,
-        truncated=~ended,
-        complete=np.ones(len(lengths), bool),
-        final_known=np.zeros(len(lengths), bool),
-    )
-
-
 FORMAT = Format(
     name="d3rlpy",
     description="d3rlpy replay buffer in HDF5",
@@ -134,4 +100,5 @@ FORMAT = Format(
     recognises=lambda path: is_hdf5(path) and bool(root_keys(path) & {"num_episodes", "episode_terminals"}),
     read=read,
     write=write,
+    needs_rewards=True,
 )

@@ -53,8 +53,6 @@ def write(dataset: Dataset, path: Path) -> list[str]:
     """Flat arrays, compressed as D4RL's own files are."""
     lost = []
     episodes = dataset.episodes
-    if not dataset.has_rewards:
-        raise DatasetError(f"{dataset.source}: D4RL's layout needs rewards, and the dataset has none")
     trailing = ~(episodes.terminated | episodes.truncated)
     timeouts = dataset.truncated.copy()
     timeouts[episodes.last_steps[:-1][trailing[:-1]]] = True  # only a last fragment may lack a flag
@@ -126,4 +124,5 @@ FORMAT = Format(
     recognises=_is_d4rl,
     read=read,
     write=write,
+    needs_rewards=True,
 )

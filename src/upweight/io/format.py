@@ -30,6 +30,7 @@ class Format:
     recognises: Callable[[Path], bool]  # by content; must not raise on damaged files
     read: Callable[..., Dataset]  # read(path, **options)
     write: Callable[[Dataset, Path], list[str]]  # write to a path that does not exist yet; returns what was lost
+    needs_rewards: bool = False  # there is no writing a dataset without
 
 
 @contextmanager
@@ -44,6 +45,26 @@ def reading(path: Path, what: str) -> Iterator[None]:
     except Exception as error:
         text = " ".join(str(error).split())[:200] or type(error).__name__
         raise DatasetError(f"{path}: cannot read {what}: the file is damaged or not what it seems ({text})") from error
+
+
+def losses(dataset: Dataset, *kinds: str) -> list[str]:
+    """In words, those of the ``kinds`` of things without a place in a layout that the dataset has."""
+    cut, dropped = int((~dataset.complete).sum()), int((dataset.num_transitions < dataset.lengths).sum())
+    found = {
+        "labels": (dataset.labels is not None, "labels"),
+        "metadata": (dataset.metadata, "metadata"),
+        "actions": (
+            dataset.unseen_actions,
+            f"that there are {dataset.num_actions} actions, of which the last are never taken",
+        ),
+        "incomplete": (cut, f"that {cut} episodes are incomplete"),
+        "last steps": (dropped, f"the last step of {dropped} episodes, whose next observation is unknown"),
+        "own next observations": (
+            not dataset.next_observations_follow,
+            "next observations that differ from the following observation",
+        ),
+    }
+    return [words for kind, (is_lost, words) in found.items() if kind in kinds and is_lost]
 
 
 def check_claim(nbytes: int, stored: int, *, key: str, path: Path) -> None:

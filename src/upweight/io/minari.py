@@ -19,7 +19,7 @@ from upweight.base.progress import track
 from upweight.data.columns import Column
 from upweight.data.dataset import Dataset
 from upweight.data.segment import Episodes
-from upweight.io.format import Format, reading
+from upweight.io.format import Format, losses, reading
 from upweight.io.minari_storage import HDF5_FILE, field_space, open_storage
 
 
@@ -55,18 +55,11 @@ def write(dataset: Dataset, path: Path) -> list[str]:
     from minari.dataset.minari_storage import MinariStorage
 
     episodes = dataset.episodes
-    lost = []
-    if not dataset.has_rewards:
-        raise DatasetError(f"{dataset.source}: Minari's layout needs rewards, and the dataset has none")
-    dropped = int((dataset.num_transitions < dataset.lengths).sum())
-    if dropped:
-        lost.append(f"the last step of {dropped} episodes, whose next observation is unknown")
+    lost = losses(dataset, "last steps", "own next observations")
     if (unknown := int((episodes.terminated & ~episodes.final_known).sum())) > 0:
         lost.append(f"that the observation after {unknown} terminal steps is unknown (the last one is repeated)")
     if (cut := int((~episodes.complete & (episodes.terminated | episodes.truncated)).sum())) > 0:
         lost.append(f"that {cut} ended episodes were declared incomplete")
-    if not dataset.next_observations_follow:
-        lost.append("next observations that differ from the following observation")
     path.mkdir()
     data = path / "data"
     observation_space, action_space = _spaces(dataset)
@@ -187,4 +180,5 @@ FORMAT = Format(
     recognises=_is_minari,
     read=read,
     write=write,
+    needs_rewards=True,
 )

@@ -12,10 +12,9 @@ from pathlib import Path
 import numpy as np
 
 from upweight.base.errors import DatasetError
-from upweight.data.columns import ArrayColumn
 from upweight.data.dataset import Dataset
 from upweight.data.segment import Episodes
-from upweight.data.validate import as_flags, as_rewards, as_vector
+from upweight.data.validate import as_flags, as_vector
 from upweight.io.format import Format
 from upweight.io.npz_members import NpzColumn, member_names, read_member
 
@@ -44,15 +43,11 @@ def read(path: Path) -> Dataset:
     has_next = "next_observations" in names
     if not has_next and flags["final_known"].any():
         raise DatasetError(f"{path}: missing key 'next_observations', although 'final_known' says that some are known")
-    rewards = None
-    if "rewards" in names:
-        values = read_member(path, "rewards")
-        rewards = ArrayColumn(as_rewards(values, key="rewards", num_steps=episodes.num_steps, source=source))
     return Dataset.assemble(
         episodes=episodes,
         observations=NpzColumn(path, "observations"),
         actions=NpzColumn(path, "actions"),
-        rewards=rewards,
+        rewards=read_member(path, "rewards") if "rewards" in names else None,
         next_observations=NpzColumn(path, "next_observations") if has_next else None,
         labels=read_member(path, "labels") if "labels" in names else None,
         num_actions=_num_actions(path) if "num_actions" in names else None,

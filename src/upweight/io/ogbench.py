@@ -9,16 +9,17 @@ Nothing ever terminates, so every episode is truncated with a known next observa
 (OGBench relabels in memory); a ``rewards`` array of the same length is read if there is one.
 """
 
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 
 from upweight.base.errors import DatasetError
-from upweight.data.columns import ArrayColumn, GatheredColumn
+from upweight.data.columns import GatheredColumn
 from upweight.data.dataset import Dataset
-from upweight.data.segment import Episodes, segment
+from upweight.data.segment import segment
 from upweight.data.validate import as_flags, as_rewards
-from upweight.io.format import Format
+from upweight.io.format import Format, losses
 from upweight.io.npz_members import NpzColumn, member_names, read_member
 
 _FOREIGN = {"upweight_format", "timeouts", "next_observations"}  # then ``terminals`` means something else
@@ -43,12 +44,11 @@ def read(path: Path) -> Dataset:
             raise DatasetError(f"{path}: key {key!r}: expected {len(last_rows)} rows, found shape {column.shape}")
     rewards = None
     if "rewards" in member_names(path):
-        values = as_rewards(read_member(path, "rewards"), key="rewards", num_steps=len(last_rows), source=source)
-        rewards = ArrayColumn(values[steps])
+        rewards = as_rewards(read_member(path, "rewards"), key="rewards", num_steps=len(last_rows), source=source)[
+            steps
+        ]
     return Dataset.assemble(
-        episodes=Episodes(
-            lengths, trajectories.terminated, trajectories.truncated, trajectories.complete, trajectories.final_known
-        ),
+        episodes=replace(trajectories, lengths=lengths),
         observations=GatheredColumn(observations, steps),
         actions=GatheredColumn(actions, steps),
         rewards=rewards,
@@ -59,23 +59,9 @@ def read(path: Path) -> Dataset:
 
 def write(dataset: Dataset, path: Path) -> list[str]:
     """T + 1 rows per episode, with ``rewards`` beside what OGBench itself writes."""
-    episodes = dataset.episodes
-    lost = []
-    if episodes.terminated.any():
-        lost.append(f"that {int(episodes.terminated.sum())} episodes terminated (all ends read as truncated)")
-    if (~episodes.complete).any():
-        lost.append(f"that {int((~episodes.complete).sum())} episodes are incomplete")
-    dropped = dataset.num_transitions < dataset.lengths
-    if dropped.any():
-        lost.append(f"the last step of {int(dropped.sum())} episodes, whose next observation is unknown")
-    if not dataset.next_observations_follow:
-        lost.append("next observations that differ from the following observation")
-    if dataset.labels is not None:
-        lost.append("labels")
-    if dataset.metadata:
-        lost.append("metadata")
-    if dataset.unseen_actions:
-        lost.append(f"that there are {dataset.num_actions} actions, of which the last are never taken")
+    ended = int(dataset.episodes.terminated.sum())
+    lost = [f"that {ended} episodes terminated (all ends read as truncated)"] if ended else []
+    lost += losses(dataset, "labels", "metadata", "actions", "incomplete", "last steps", "own next observations")
     kept = np.flatnonzero(dataset.num_transitions > 0)
     if len(kept) == 0:
         raise DatasetError(f"{dataset.source}: no episode has a transition that OGBench's layout could hold")

@@ -12,6 +12,7 @@ one truncated; without it every end is truncated, unless ``done_is_terminal=True
 import json
 import re
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +21,6 @@ from numpy.typing import NDArray
 
 from upweight.base.errors import DatasetError
 from upweight.base.optional import require
-from upweight.data.columns import ArrayColumn
 from upweight.data.dataset import Dataset
 from upweight.data.segment import Episodes, segment_by_id
 from upweight.data.validate import as_flags, as_rewards, as_vector
@@ -73,8 +73,7 @@ def read(
     reward_name = next((name for name in _REWARDS if name in names), None)
     rewards = None
     if reward_name is not None:
-        values = read_column(paths, reward_name)
-        rewards = ArrayColumn(as_rewards(values, key=reward_name, num_steps=len(ids), source=source))
+        rewards = as_rewards(read_column(paths, reward_name), key=reward_name, num_steps=len(ids), source=source)
     has_next = "next_observation" in names
     first = episodes.starts
     complete, known = episodes.complete, np.full(len(episodes), has_next)
@@ -85,7 +84,7 @@ def read(
     row_shape, action_shape = own.get("observation_shape"), own.get("action_shape")
     observation_name = _pick(names, observation_key, _OBSERVATIONS, "observation", path)
     return Dataset.assemble(
-        episodes=Episodes(episodes.lengths, episodes.terminated, episodes.truncated, complete, known),
+        episodes=replace(episodes, complete=complete, final_known=known),
         observations=ParquetColumn(paths, observation_name, num_rows, row_shape=row_shape),
         actions=ParquetColumn(
             paths, _pick(names, action_key, _ACTIONS, "action", path), num_rows, row_shape=action_shape

@@ -71,6 +71,8 @@ def save(dataset: Dataset, path: str | os.PathLike[str], *, format: str | None =
     """
     target = Path(path)
     chosen = _named_format(format) if format is not None else _format_for_suffix(target)
+    if chosen.needs_rewards and not dataset.has_rewards:
+        raise DatasetError(f"{dataset.source}: {chosen.description} needs rewards, and the dataset has none")
     with atomic_target(target) as workplace:
         lost = chosen.write(dataset, workplace)
     if lost:
