@@ -1,11 +1,10 @@
-"""Who does the work: populations in, records out. The local one trains on this machine's device, one after the other."""
+"""Who does the work: populations in, records out."""
 
 import logging
 import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import Protocol
 
 import jax
 
@@ -13,7 +12,7 @@ from upweight.base.background import Background
 from upweight.base.errors import CheckpointError, DatasetError, MissingExtraError, UpweightError
 from upweight.engine.run import Run
 from upweight.engine.train import RunResult, TrainingPaused, train
-from upweight.studies.run_spec import config_of
+from upweight.studies.run_spec import DataSpec, config_of
 from upweight.studies.store import Store
 from upweight.sweeps.evaluation import Trained, evaluate_and_store
 from upweight.sweeps.packing import Population
@@ -33,21 +32,13 @@ class Outcome:
     failure: str | None = None
 
 
-class Executor(Protocol):
-    """Does populations and writes their runs into the store; those that others do are left out.
-
-    What is wrong with one population does not stop the others. A full disk, a missing package or a met deadline
-    (:class:`~upweight.engine.train.TrainingPaused`) does.
-    """
-
-    def execute(self, populations: Sequence[Population], store: Store, *, deadline: float) -> Iterator[Outcome]: ...
-
-
 @dataclass(frozen=True)
 class LocalExecutor:
     """This machine: its JAX device trains, its cores simulate.
 
-    With ``overlap`` a population is evaluated while the next one trains; by default where the device is not the CPU itself.
+    What is wrong with one population does not stop the others. A full disk, a missing package or a met deadline
+    (:class:`~upweight.engine.train.TrainingPaused`) does. With ``overlap`` a population is evaluated while the next one trains;
+    by default where the device is not the CPU itself.
     """
 
     workers: int | None = None
@@ -59,7 +50,10 @@ class LocalExecutor:
             raise DatasetError(f"workers (--workers): expected at least 1, found {self.workers}")
 
     def execute(self, populations: Sequence[Population], store: Store, *, deadline: float) -> Iterator[Outcome]:
-        """``deadline`` is a value of ``time.monotonic()``; a training that meets it is kept and gone on with next time."""
+        """Do populations and write their runs into the store; those that others do are left out.
+
+        ``deadline`` is a value of ``time.monotonic()``; a training that meets it is kept and gone on with next time.
+        """
         overlap = jax.default_backend() != "cpu" if self.overlap is None else self.overlap
         overlap = overlap and self.workers != 1  # one worker is this process: its linear algebra is one for all threads
         trainer = _Trainer(self, store, deadline)
@@ -84,8 +78,6 @@ class LocalExecutor:
                     beside.start()
                 elif trained is not None:
                     yield trained.outcome()
-            if beside is not None:  # others did the rest
-                yield beside.outcome()
         finally:
             if isinstance(trained, _Evaluation):
                 trained.give_up()
@@ -97,9 +89,8 @@ class _Trainer:
     def __init__(self, executor: LocalExecutor, store: Store, deadline: float) -> None:
         self._executor, self._store, self._deadline = executor, store, deadline
         self._work = Work(store)
-        self._data: dict[
-            object, RunData
-        ] = {}  # one at a time: it can be large, and populations that share it follow each other
+        # One at a time: data can be large, and populations that share them follow each other.
+        self._data: dict[tuple[DataSpec, ...], RunData] = {}
 
     def train(self, population: Population) -> "_Evaluation | Outcome | None":
         """What is left to do with a population; how it failed; or None: others are at it, or did it."""

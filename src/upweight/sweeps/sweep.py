@@ -13,7 +13,7 @@ from upweight.studies.experiment_file import Experiment
 from upweight.studies.run_spec import DataSpec, RunSpec
 from upweight.studies.store import Store
 from upweight.sweeps.estimate import Estimate, estimate_time
-from upweight.sweeps.executor import Executor, LocalExecutor
+from upweight.sweeps.executor import LocalExecutor, Outcome
 from upweight.sweeps.packing import Population, pack
 from upweight.sweeps.work import Work
 
@@ -81,7 +81,7 @@ def sweep(
     *,
     max_minutes: float = math.inf,
     max_agents: int | None = None,
-    executor: Executor | None = None,
+    executor: LocalExecutor | None = None,
 ) -> SweepResult:
     """Train and evaluate every run of the study that is not in the store yet.
 
@@ -92,54 +92,52 @@ def sweep(
     if not max_minutes >= 0:
         raise DatasetError(f"max_minutes (--max-minutes): expected a number from 0, found {max_minutes}")
     deadline = time.monotonic() + 60 * max_minutes
-    return _Sweep(experiment, Store(store, create=True), max_agents, executor or LocalExecutor(), deadline).run()
-
-
-class _Sweep:
-    """A sweep under way."""
-
-    def __init__(
-        self, experiment: Experiment, store: Store, max_agents: int | None, executor: Executor, deadline: float
-    ) -> None:
-        self._experiment, self._store, self._max_agents = experiment, store, max_agents
-        self._executor, self._deadline = executor, deadline
-        self._failures: dict[str, str] = {}  # by population
-        self._failed: set[str] = set()  # runs
-        self._paused = False
-
-    def run(self) -> SweepResult:
-        paused_at = ""
-        try:
-            while self._round():
-                pass
-        except TrainingPaused as pause:
-            self._paused, paused_at = True, str(pause)
-        finished = [run.run_id for run in self._experiment.runs if run.run_id in self._store]
-        return SweepResult(
-            finished=len(finished),
-            remaining=len(self._experiment.runs) - len(finished),
-            paused=self._paused,
-            diverged=sum(self._store.run(run_id)["status"] == "diverged" for run_id in finished),
-            paused_at=paused_at,
-            failures=tuple(self._failures.values()),
-        )
-
-    def _round(self) -> bool:
-        """Do what can be done now; True if it is worth another look: a sweep beside this one may have been stopped."""
-        plan = _plan(self._experiment, self._store, self._max_agents, failed=self._failed)
-        total, did = len(self._experiment.runs), False
-        report("runs", plan.finished, total)
-        for outcome in self._executor.execute(plan.populations, self._store, deadline=self._deadline):
-            did = True
+    folder, executor = Store(store, create=True), executor or LocalExecutor()
+    failed: list[Outcome] = []
+    paused, paused_at = False, ""
+    try:
+        for outcome in _do_rounds(experiment, folder, max_agents, executor, deadline, failed):
             if outcome.failure is not None:
-                self._failures[outcome.population.population_id] = f"{outcome.population.title}: {outcome.failure}"
-                self._failed |= {run.run_id for run in outcome.population.runs}
-            left = [run.run_id for run in self._experiment.runs if run.run_id not in self._store]
-            report("runs", total - len(left), total, outcome.population.title)
-            if time.monotonic() > self._deadline and not self._failed.issuperset(left):
-                self._paused = True
-                return False
-        return did
+                failed.append(outcome)
+            left = [run.run_id for run in experiment.runs if run.run_id not in folder]
+            report("runs", len(experiment.runs) - len(left), len(experiment.runs), outcome.population.title)
+            if time.monotonic() > deadline and not _runs_of(failed).issuperset(left):
+                paused = True
+                break
+    except TrainingPaused as pause:
+        paused, paused_at = True, str(pause)
+    finished = [run.run_id for run in experiment.runs if run.run_id in folder]
+    return SweepResult(
+        finished=len(finished),
+        remaining=len(experiment.runs) - len(finished),
+        paused=paused,
+        diverged=sum(folder.run(run_id)["status"] == "diverged" for run_id in finished),
+        paused_at=paused_at,
+        failures=tuple(f"{outcome.population.title}: {outcome.failure}" for outcome in failed),
+    )
+
+
+def _do_rounds(
+    experiment: Experiment,
+    store: Store,
+    max_agents: int | None,
+    executor: LocalExecutor,
+    deadline: float,
+    failed: Sequence[Outcome],
+) -> Iterator[Outcome]:
+    """Do what can be done, and look again until that is nothing: a sweep beside this one may have been stopped."""
+    did_something = True
+    while did_something:
+        did_something = False
+        plan = _plan(experiment, store, max_agents, failed=_runs_of(failed))
+        report("runs", plan.finished, len(experiment.runs))
+        for outcome in executor.execute(plan.populations, store, deadline=deadline):
+            did_something = True
+            yield outcome
+
+
+def _runs_of(outcomes: Sequence[Outcome]) -> set[str]:
+    return {run.run_id for outcome in outcomes for run in outcome.population.runs}
 
 
 def _plan(experiment: Experiment, store: Store | None, max_agents: int | None, *, failed: Collection[str]) -> SweepPlan:
