@@ -1,6 +1,6 @@
 """What one weighting does to one dataset, as numbers."""
 
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -29,9 +29,6 @@ class Effect:
     effective_steps: float
     hoeffding_radius: float  # half-width around weighted_return at the given confidence
     mass_per_label: dict[str, float] | None  # share of drawn steps
-
-    def to_dict(self) -> dict[str, Any]:
-        return asdict(self)
 
 
 def measure_effect(name: str, weights: NDArray[np.float64], dataset: Dataset, *, confidence: float) -> Effect:

@@ -22,7 +22,8 @@ from upweight.weightings.top_fraction import TopFraction
 from upweight.weightings.uniform import Uniform
 from upweight.weightings.weighting import Weighting, resolve_weights
 
-QUANTILES = (0.0, 0.05, 0.25, 0.5, 0.75, 0.95, 1.0)
+QUANTILES = {"min": 0.0, "5%": 0.05, "25%": 0.25, "50%": 0.5, "75%": 0.75, "95%": 0.95, "max": 1.0}
+_MAX_CHECKED_FEATURES = 4096  # first observations larger than this (images) are not read to be checked
 
 
 @dataclass(frozen=True)
@@ -70,7 +71,7 @@ class Inspection:
             "action_shape": list(self.action_shape),
             "returns": asdict(self.returns),
             "normalized_returns": None if self.normalized_returns is None else asdict(self.normalized_returns),
-            "effects": [effect.to_dict() for effect in self.effects],
+            "effects": [asdict(effect) for effect in self.effects],
             "suggestion": self.suggestion.to_dict(),
             "notes": list(self.notes),
             "metadata": dict(self.metadata),
@@ -131,16 +132,12 @@ def inspect(
     )
 
 
-_MAX_CHECKED_FEATURES = 4096  # first observations larger than this (images) are not read to be checked
-
-
 def _summarise(returns: NDArray[np.float64]) -> ReturnSummary:
-    values = np.quantile(returns, QUANTILES)
-    names = ("min", "5%", "25%", "50%", "75%", "95%", "max")
+    values = np.quantile(returns, list(QUANTILES.values()))
     return ReturnSummary(
         mean=float(returns.mean()),
         std=float(returns.std()),
-        quantiles={name: float(value) for name, value in zip(names, values, strict=True)},
+        quantiles={name: float(value) for name, value in zip(QUANTILES, values, strict=True)},
         rpsv=positive_sided_variance(returns),
     )
 
@@ -150,11 +147,7 @@ def _effects(
 ) -> tuple[tuple[Effect, ...], tuple[str, ...]]:
     """The effect of uniform sampling and of each weighting; their warnings become notes."""
     if weightings is None:
-        chosen: list[Weighting | NDArray[np.float64]] = [
-            TopFraction(0.1),
-            ReturnWeighting(0.1),
-            AdvantageWeighting(0.1),
-        ]
+        chosen: list[Any] = [TopFraction(0.1), ReturnWeighting(0.1), AdvantageWeighting(0.1)]
         if dataset.labels is not None and len(np.unique(dataset.labels)) == 2:
             chosen.insert(1, Half())
     else:

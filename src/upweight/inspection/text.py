@@ -22,15 +22,12 @@ def render(report: dict[str, Any], suggestion: str) -> str:
 def _facts(report: dict[str, Any]) -> list[list[str]]:
     lengths = report["lengths"]
     kind = "discrete" if report["discrete_actions"] else "continuous"
+    ended = f"{report['num_terminated']:,} terminated, {report['num_truncated']:,} truncated"
     rows = [
-        [
-            "episodes",
-            f"{report['num_episodes']:,} ({report['num_terminated']:,} terminated, "
-            f"{report['num_truncated']:,} truncated)",
-        ],
+        ["episodes", f"{report['num_episodes']:,} ({ended})"],
         ["steps", f"{report['num_steps']:,} ({report['num_transitions']:,} trainable)"],
         ["episode length", f"{lengths['min']:,} to {lengths['max']:,}, mean {number(lengths['mean'])}"],
-        ["observations", f"{_shape(report['observation_shape'])}"],
+        ["observations", _shape(report["observation_shape"])],
         ["actions", f"{_shape(report['action_shape'])}, {kind}"],
     ]
     if report["num_incomplete"]:
@@ -41,13 +38,8 @@ def _facts(report: dict[str, Any]) -> list[list[str]]:
         rows.append(["labels", ", ".join(f"{name} {count:,}" for name, count in report["episodes_per_label"].items())])
     for part, counts in report["metadata"].get("mix", {}).items():
         if isinstance(counts, dict):
-            rows.append(
-                [
-                    f"{part} part",
-                    f"{counts['episodes']:,} episodes, {counts['distinct_episodes']:,} distinct, "
-                    f"{counts['steps']:,} steps",
-                ]
-            )
+            episodes = f"{counts['episodes']:,} episodes, {counts['distinct_episodes']:,} distinct"
+            rows.append([f"{part} part", f"{episodes}, {counts['steps']:,} steps"])
     return rows
 
 
@@ -56,16 +48,10 @@ def _returns(report: dict[str, Any]) -> str:
     if report["normalized_returns"] is not None:
         kinds.append((f"normalised ({report['env']})", report["normalized_returns"]))
     header = ["", "mean", "std", *kinds[0][1]["quantiles"], "RPSV"]
-    rows = [
-        [
-            name,
-            number(part["mean"]),
-            number(part["std"]),
-            *map(number, part["quantiles"].values()),
-            number(part["rpsv"]),
-        ]
-        for name, part in kinds
-    ]
+    rows = []
+    for name, part in kinds:
+        values = (part["mean"], part["std"], *part["quantiles"].values(), part["rpsv"])
+        rows.append([name, *map(number, values)])
     return table(rows, header=header)
 
 
@@ -73,15 +59,9 @@ def _effects(report: dict[str, Any]) -> str:
     labels = list(report["episodes_per_label"] or {})
     header = ["weighting", "J(mu_W)", "±", "per step", "eff. episodes", "eff. steps", *(f"% {name}" for name in labels)]
     rows = []
+    values = ("weighted_return", "hoeffding_radius", "step_weighted_return", "effective_episodes", "effective_steps")
     for effect in report["effects"]:
         shares = [f"{100 * effect['mass_per_label'][name]:.1f}" for name in labels]
-        values = (
-            "weighted_return",
-            "hoeffding_radius",
-            "step_weighted_return",
-            "effective_episodes",
-            "effective_steps",
-        )
         rows.append([effect["name"], *(number(effect[key]) for key in values), *shares])
     legend = (
         f"J(mu_W): mean return of episodes drawn by weight, ± {report['confidence']:.0%} Hoeffding bound, which\n"

@@ -40,7 +40,7 @@ class ReportRun:
     seed: int
     updates: int
     episodes: int
-    score: float  # that counts, see _count
+    score: float  # that counts, see count_scores
     normalized: bool  # else the score is a mean return
     status: str
     data_sha256: str | None = None  # of the data that it saw; old records do not say
