@@ -13,7 +13,6 @@ import logging
 import math
 import tempfile
 from collections.abc import Sequence
-from importlib.metadata import version
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -23,6 +22,7 @@ from numpy.typing import NDArray
 from tools.snapshots import read_candidates
 from upweight.base.errors import DatasetError
 from upweight.base.files import read_json, write_json
+from upweight.base.optional import installed_versions
 from upweight.policies.policy import Policy, load_policy
 from upweight.recipes.ladder import INDEX
 from upweight.recipes.tasks import Task, find_task
@@ -125,7 +125,7 @@ def update_index(task: Task, folder: Path, **entries: Any) -> None:
     for name in entries.keys() & {"medium", "expert"} & index.keys():
         if entries[name]["sha256"] != index[name]["sha256"]:
             entries[name]["edition"] = index[name].get("edition", 1) + 1
-    versions = {name: version(name) for name in ("gymnasium", "mujoco", "numpy")}
+    versions = installed_versions("gymnasium", "mujoco", "numpy")
     about = {"task": task.name, "env_id": task.env_id, "episodes": _EPISODES, "seed": _FINAL_SEED, "versions": versions}
     write_json(path, {**about, **index, **entries})
 

@@ -32,7 +32,7 @@ from numpy.typing import NDArray
 from tools import soft_actor_critic as sac
 from tools.simulators import Simulators
 from upweight.base.errors import DatasetError
-from upweight.base.files import atomic_target
+from upweight.base.files import write_json
 from upweight.base.progress import listening, report
 from upweight.engine.checkpoint import load_checkpoint, save_checkpoint, take_snapshot
 from upweight.policies.safetensors_file import write_safetensors
@@ -258,8 +258,7 @@ class Training:
                 raise DatasetError(f"{self.folder}: holds a training with other settings; choose another folder")
             return
         self.folder.mkdir(parents=True, exist_ok=True)
-        with atomic_target(there) as target:
-            target.write_text(json.dumps(plan, indent=1) + "\n")
+        write_json(there, plan)
 
     def _start(self) -> tuple[State, int]:
         count = len(self.plan.agents)

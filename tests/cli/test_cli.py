@@ -305,6 +305,8 @@ class Sharpened(uw.Weighting):
     name: ClassVar[str] = "sharpened"
     power: int = field(default=2, metadata={"help": "100% of the weight goes to the best as it grows"})
     above_mean: bool = False
+    at_least: float | None = None
+    steps: tuple[int, ...] = field(default=(), metadata={"json": False})
     shape: Callable[[float], float] | None = field(default=None, metadata={"json": False})
 
     def weigh(self, dataset: uw.Dataset, eligible: np.ndarray) -> np.ndarray:
@@ -323,11 +325,12 @@ def test_the_settings_of_a_new_weighting_are_options(
     told = " ".join(capsys.readouterr().out.split())
     assert "of sharpened: 100% of the weight goes to the best as it grows (default 2)" in told
     assert "--above-mean, --no-above-mean of sharpened: above mean" in told
-    assert "--shape" not in told
+    assert "--at-least AT_LEAST of sharpened: at least" in told
+    assert "--shape" not in told and "--steps" not in told  # not on a command line
     options = ("--weighting", "sharpened", "--power", 3, "--above-mean", "--json", "-o", files / "w.npz")
     assert run("weights", files / "mixed.npz", *options) == 0
     told = json.loads(capsys.readouterr().out)["weighting"]
-    assert told == {"name": "sharpened", "power": 3, "above_mean": True}
+    assert told == {"name": "sharpened", "power": 3, "above_mean": True, "at_least": None}
     assert run("inspect", files / "mixed.npz", "--weighting", "rw", "--power", 3) == 2
     assert "--power is not a setting of rw" in capsys.readouterr().err
 

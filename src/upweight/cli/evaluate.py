@@ -1,13 +1,12 @@
 """``upweight evaluate``: how well trained policies do in an environment."""
 
 import argparse
-import json
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 from upweight.base.errors import DatasetError, RolloutError
-from upweight.base.files import atomic_target
+from upweight.base.files import write_json
 from upweight.base.text import number, table
 from upweight.cli.options import add_json
 from upweight.cli.terminal import print_json
@@ -70,8 +69,7 @@ def run(arguments: argparse.Namespace) -> None:
         ],
     }
     if arguments.trained.is_dir():
-        with atomic_target(arguments.trained / FILE) as target:
-            target.write_text(json.dumps(report, indent=1) + "\n")
+        write_json(arguments.trained / FILE, report)
     if arguments.json:
         print_json(report)
         return

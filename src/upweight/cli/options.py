@@ -6,6 +6,7 @@ import tomllib
 from collections.abc import Callable, Sequence
 from dataclasses import Field, fields
 from pathlib import Path
+from types import NoneType, UnionType
 from typing import Any, get_args, get_type_hints
 
 from upweight.base.errors import WeightingError
@@ -84,9 +85,11 @@ def _settings() -> dict[str, dict[str, tuple[type, Field[Any]]]]:
     for name, weighting in weighting_classes().items():
         types = get_type_hints(weighting)
         for setting in fields(weighting):
-            kinds = [kind for kind in get_args(types[setting.name]) or (types[setting.name],) if kind is not type(None)]
-            if len(kinds) == 1 and kinds[0] in {int, float, str, bool}:
-                found.setdefault(setting.name, {})[name] = (kinds[0], setting)
+            kind = types[setting.name]
+            if isinstance(kind, UnionType) and len(kinds := set(get_args(kind)) - {NoneType}) == 1:
+                (kind,) = kinds  # what it is, if it is not None
+            if kind in {int, float, str, bool}:
+                found.setdefault(setting.name, {})[name] = (kind, setting)
     return found
 
 
