@@ -113,6 +113,8 @@ def play(act: Callable[[NDArray[Any]], NDArray[Any]], env_id: str, episodes: int
             returns[k] += float(reward)
             if terminated or truncated:
                 playing.remove(k)
+    for environment in environments:
+        environment.close()
     return float(uw.normalize_returns(returns, uw.reference_scores(env_id)).mean())
 
 

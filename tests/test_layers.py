@@ -55,7 +55,8 @@ def layer_of(module: str) -> str:
 
 def imports(path: Path, *, top_level: bool = False) -> set[str]:
     tree = ast.parse(path.read_text())
-    nodes = tree.body if top_level else list(ast.walk(tree))
+    inside = [node for statement in tree.body if isinstance(statement, ast.With) for node in statement.body]
+    nodes = tree.body + inside if top_level else list(ast.walk(tree))
     found = set()
     for node in nodes:
         if isinstance(node, ast.Import):
