@@ -177,6 +177,11 @@ class TestEnvironmentsAreClosed:
             self.play(register_counted(kwargs={"fault": "broken"}), 3)
         assert Counted.open_ones == before
 
+    def test_one_that_cannot_be_closed_stops_nobody(self) -> None:
+        self.play(register_counted(kwargs={"stuck": True}), 1)
+        with pytest.warns(uw.UpweightWarning, match="counted-v0.*could not be closed: OSError: stuck"):
+            self.play("CartPole-v1", 1)
+
     def test_at_the_end_of_the_process(self, tmp_path: Path) -> None:
         script = tmp_path / "script.py"
         script.write_text("""

@@ -87,9 +87,9 @@ class Counted(CartPoleEnv):
 
     open_ones = 0
 
-    def __init__(self, fault: str = "") -> None:
+    def __init__(self, fault: str = "", stuck: bool = False) -> None:
         super().__init__()
-        self.fault = fault
+        self.fault, self.stuck = fault, stuck
         Counted.open_ones += 1
 
     def step(self, action: Any) -> Any:
@@ -100,6 +100,8 @@ class Counted(CartPoleEnv):
     def close(self) -> None:
         super().close()
         Counted.open_ones -= 1
+        if self.stuck:
+            raise OSError("stuck")
 
 
 def register_counted(**options: Any) -> str:

@@ -21,7 +21,13 @@ from numpy.typing import NDArray
 
 from upweight.base.errors import RolloutError, UpweightError
 from upweight.policies.policy import Policy
-from upweight.rollout.environments import check_can_be_random, find_spec, make_environment, random_action
+from upweight.rollout.environments import (
+    check_can_be_random,
+    close_environment,
+    find_spec,
+    make_environment,
+    random_action,
+)
 
 LANES = 10
 EpisodeSeed = tuple[int, ...]
@@ -219,4 +225,4 @@ def close_idle_environments() -> None:
 
 def _close(environments: list[Any]) -> None:
     while environments:
-        environments.pop().close()
+        close_environment(environments.pop())

@@ -3,12 +3,12 @@
 import importlib
 import warnings
 from collections.abc import Iterator
-from contextlib import closing, contextmanager
+from contextlib import contextmanager
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from upweight.base.errors import MissingExtraError, RolloutError
+from upweight.base.errors import MissingExtraError, RolloutError, UpweightWarning
 from upweight.base.names import hint
 from upweight.base.optional import require
 
@@ -62,6 +62,16 @@ def make_environment(env_id: str) -> Any:
         raise RolloutError(f"{env_id}: cannot be built ({type(error).__name__}: {error})") from error
 
 
+def close_environment(environment: Any) -> None:
+    """Close it; what is played does not depend on it, so an environment that fails there is only told of."""
+    try:
+        environment.close()
+    except Exception as error:
+        warnings.warn(
+            f"{environment} could not be closed: {type(error).__name__}: {error}", UpweightWarning, stacklevel=2
+        )
+
+
 def find_spec(env_id: str) -> Any:
     """What is registered under an id (a ``gymnasium.EnvSpec``)."""
     gymnasium = _gymnasium()
@@ -93,8 +103,9 @@ class Spaces(NamedTuple):
 
 def environment_spaces(env_id: str) -> Spaces:
     """The spaces of an environment for vectors and actions of one kind; others are refused."""
-    with closing(make_environment(env_id)) as environment:
-        observations, actions = environment.observation_space, environment.action_space
+    environment = make_environment(env_id)
+    observations, actions = environment.observation_space, environment.action_space
+    close_environment(environment)
     if type(observations).__name__ != "Box" or len(observations.shape) != 1:
         raise RolloutError(f"{env_id}: expected vector observations, found {observations}")
     is_discrete = type(actions).__name__ == "Discrete"
