@@ -12,10 +12,8 @@ from typing import Any, NamedTuple
 import jax
 import jax.numpy as jnp
 
-from upweight.engine.distributions import tanh_normal
-from upweight.engine.losses import td_target
-from upweight.engine.nn import MLP, apply_critics, apply_mlp, init_mlp, soft_update
-from upweight.engine.optimizer import adam_step, init_adam
+from upweight.engine.losses import tanh_normal, td_target
+from upweight.engine.nn import MLP, adam_step, apply_critics, apply_mlp, init_adam, init_mlp, soft_update
 from upweight.policies.policy import LOG_STD_RANGE
 
 Array = jax.Array

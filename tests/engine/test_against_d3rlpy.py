@@ -9,8 +9,7 @@ import numpy as np
 import pytest
 
 from upweight.engine.algorithm import Batch, Batches, Setup, find_algorithm
-from upweight.engine.nn import Linear
-from upweight.engine.optimizer import init_adam
+from upweight.engine.nn import Linear, init_adam
 from upweight.engine.run import algorithm_config
 
 pytestmark = pytest.mark.slow

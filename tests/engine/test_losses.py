@@ -5,10 +5,25 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from upweight.engine.distributions import normal_log_prob, tanh_normal, tanh_normal_log_prob
-from upweight.engine.losses import batch_mean, expectile, huber, td_target
-from upweight.engine.nn import Linear, apply_critics, apply_mlp, init_mlp, soft_update
-from upweight.engine.optimizer import adam_step, cosine_decay, init_adam
+from upweight.engine.losses import (
+    batch_mean,
+    expectile,
+    huber,
+    normal_log_prob,
+    tanh_normal,
+    tanh_normal_log_prob,
+    td_target,
+)
+from upweight.engine.nn import (
+    Linear,
+    adam_step,
+    apply_critics,
+    apply_mlp,
+    cosine_decay,
+    init_adam,
+    init_mlp,
+    soft_update,
+)
 
 
 def test_losses() -> None:

@@ -63,12 +63,14 @@ class Algorithm(NamedTuple):
     name: str
     config: type[Config]
     discrete: bool  # whether it acts on discrete actions
-    period: Callable[[Any], int]  # period(config): update t behaves as update t mod period does
     init: Callable[[Array, Setup, Any], Any]  # init(key, setup, config) -> state
-    noise: Callable[[Array, Setup, Any], Any]  # noise(key, setup, config) -> all randomness of one update
     update: Callable[..., tuple[Any, Metrics]]  # update(state, batches, noise, hyper, step, setup, config, phase)
     policy: Callable[[Any, Any], PolicyParts]  # policy(state, config)
     network_rows: Callable[[Any], int]  # rows of input that pass through networks in one update
+    noise: Callable[[Array, Setup, Any], Any] = lambda key, setup, config: None  # -> all randomness of one update
+    period: Callable[[Any], int] = lambda config: (
+        1
+    )  # update t behaves as update t mod period does; phase 0 reports all metrics
     uses_rewards: bool = True  # otherwise rewards and next observations are not even loaded
 
 

@@ -1,6 +1,7 @@
-"""Multi-layer perceptrons as plain pytrees: a tuple of layers, ReLU between them.
+"""Multi-layer perceptrons as plain pytrees (a tuple of layers, ReLU between them), and how they learn: Adam.
 
-No agent axis is in sight here: the population adds it with ``vmap``.
+The learning rate is data, so that changing it never recompiles. No agent axis is in sight here: the population adds it with
+``vmap``.
 """
 
 import itertools
@@ -9,8 +10,10 @@ from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
+import optax
 
 Array = jax.Array
+_ADAM = optax.scale_by_adam(b1=0.9, b2=0.999, eps=1e-8)
 
 
 class Linear(NamedTuple):
@@ -73,3 +76,19 @@ def apply_critics(critics: MLP, observations: Array, actions: Array, compute: An
 def soft_update(target: Any, online: Any, tau: Array) -> Any:
     r""":math:`\bar\theta \leftarrow (1 - \tau)\bar\theta + \tau\theta`."""
     return jax.tree.map(lambda old, new: old + tau * (new - old), target, online)
+
+
+def init_adam(parameters: Any) -> Any:
+    """Moments of zero for every parameter."""
+    return _ADAM.init(parameters)
+
+
+def adam_step(gradients: Any, moments: Any, parameters: Any, learning_rate: Array) -> tuple[Any, Any]:
+    """New parameters and moments."""
+    direction, moments = _ADAM.update(gradients, moments)
+    return jax.tree.map(lambda p, d: p - learning_rate * d, parameters, direction), moments
+
+
+def cosine_decay(step: Array, total: Array) -> Array:
+    r""":math:`(1 + \cos(\pi t/T))/2`, the factor that takes a learning rate to 0 over T updates."""
+    return 0.5 * (1 + jnp.cos(jnp.pi * jnp.minimum(step / total, 1.0)))

@@ -9,8 +9,7 @@ import jax.numpy as jnp
 from upweight.engine.algorithm import Algorithm, Array, Batches, Hyper, Metrics, PolicyParts, Setup
 from upweight.engine.config import Config, traced
 from upweight.engine.losses import batch_mean
-from upweight.engine.nn import MLP, apply_mlp, init_mlp
-from upweight.engine.optimizer import adam_step, init_adam
+from upweight.engine.nn import MLP, adam_step, apply_mlp, init_adam, init_mlp
 
 
 @dataclass(frozen=True)
@@ -49,9 +48,7 @@ ALGORITHM = Algorithm(
     name="bc",
     config=BCConfig,
     discrete=False,
-    period=lambda config: 1,
     init=init,
-    noise=lambda key, setup, config: None,
     update=update,
     policy=lambda state, config: PolicyParts("deterministic", state.actor),
     network_rows=lambda config: config.batch_size,

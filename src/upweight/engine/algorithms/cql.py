@@ -12,13 +12,12 @@ from typing import Any, ClassVar, NamedTuple
 import jax
 import jax.numpy as jnp
 
+from upweight.base.checks import whole_number
 from upweight.base.errors import ConfigError
 from upweight.engine.algorithm import Algorithm, Array, Batch, Batches, Hyper, Metrics, PolicyParts, Setup
 from upweight.engine.config import Config, traced
-from upweight.engine.distributions import tanh_normal, tanh_normal_log_prob
-from upweight.engine.losses import batch_mean, td_target
-from upweight.engine.nn import MLP, apply_critics, apply_mlp, init_mlp, soft_update
-from upweight.engine.optimizer import adam_step, init_adam
+from upweight.engine.losses import batch_mean, tanh_normal, tanh_normal_log_prob, td_target
+from upweight.engine.nn import MLP, adam_step, apply_critics, apply_mlp, init_adam, init_mlp, soft_update
 from upweight.policies.policy import LOG_STD_RANGE
 
 
@@ -54,8 +53,7 @@ class CQLConfig(Config):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if self.action_samples < 1:
-            raise ConfigError(f"action_samples: expected at least 1, found {self.action_samples}")
+        whole_number("action_samples", self.action_samples, least=1, error=ConfigError)
 
 
 class State(NamedTuple):
@@ -189,7 +187,6 @@ ALGORITHM = Algorithm(
     name="cql",
     config=CQLConfig,
     discrete=False,
-    period=lambda config: 1,
     init=init,
     noise=noise,
     update=update,

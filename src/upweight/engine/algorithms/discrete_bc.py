@@ -10,8 +10,7 @@ from upweight.base.errors import ConfigError
 from upweight.engine.algorithm import Algorithm, Array, Batches, Hyper, Metrics, PolicyParts, Setup
 from upweight.engine.config import Config, traced
 from upweight.engine.losses import batch_mean
-from upweight.engine.nn import MLP, apply_mlp, init_mlp
-from upweight.engine.optimizer import adam_step, init_adam
+from upweight.engine.nn import MLP, adam_step, apply_mlp, init_adam, init_mlp
 
 
 @dataclass(frozen=True)
@@ -68,9 +67,7 @@ ALGORITHM = Algorithm(
     name="discrete_bc",
     config=DiscreteBCConfig,
     discrete=True,
-    period=lambda config: 1,
     init=init,
-    noise=lambda key, setup, config: None,
     update=update,
     policy=lambda state, config: PolicyParts("categorical", state.actor),
     network_rows=lambda config: config.batch_size,

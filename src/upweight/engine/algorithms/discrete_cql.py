@@ -13,8 +13,7 @@ import jax.numpy as jnp
 from upweight.engine.algorithm import Algorithm, Array, Batch, Batches, Hyper, Metrics, PolicyParts, Setup
 from upweight.engine.config import Config, traced
 from upweight.engine.losses import batch_mean, huber, td_target
-from upweight.engine.nn import MLP, apply_mlp, init_mlp
-from upweight.engine.optimizer import adam_step, init_adam
+from upweight.engine.nn import MLP, adam_step, apply_mlp, init_adam, init_mlp
 
 
 @dataclass(frozen=True)
@@ -79,9 +78,7 @@ ALGORITHM = Algorithm(
     name="discrete_cql",
     config=DiscreteCQLConfig,
     discrete=True,
-    period=lambda config: 1,
     init=init,
-    noise=lambda key, setup, config: None,
     update=update,
     policy=lambda state, config: PolicyParts("greedy", state.critic),
     network_rows=lambda config: 3 * config.batch_size,

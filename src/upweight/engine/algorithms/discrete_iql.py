@@ -12,8 +12,7 @@ import jax.numpy as jnp
 from upweight.engine.algorithm import Algorithm, Array, Batch, Batches, Hyper, Metrics, PolicyParts, Setup
 from upweight.engine.config import Config, traced
 from upweight.engine.losses import batch_mean, expectile, td_target
-from upweight.engine.nn import MLP, apply_mlp, init_mlp, soft_update
-from upweight.engine.optimizer import adam_step, cosine_decay, init_adam
+from upweight.engine.nn import MLP, adam_step, apply_mlp, cosine_decay, init_adam, init_mlp, soft_update
 
 
 @dataclass(frozen=True)
@@ -115,9 +114,7 @@ ALGORITHM = Algorithm(
     name="discrete_iql",
     config=DiscreteIQLConfig,
     discrete=True,
-    period=lambda config: 1,
     init=init,
-    noise=lambda key, setup, config: None,
     update=update,
     policy=lambda state, config: PolicyParts("categorical", state.actor),
     network_rows=lambda config: 8 * config.batch_size,

@@ -14,10 +14,8 @@ import jax.numpy as jnp
 from upweight.base.errors import ConfigError
 from upweight.engine.algorithm import Algorithm, Array, Batch, Batches, Hyper, Metrics, PolicyParts, Setup
 from upweight.engine.config import Config, traced
-from upweight.engine.distributions import normal_log_prob
-from upweight.engine.losses import batch_mean, expectile, td_target
-from upweight.engine.nn import MLP, apply_critics, apply_mlp, init_mlp, soft_update
-from upweight.engine.optimizer import adam_step, cosine_decay, init_adam
+from upweight.engine.losses import batch_mean, expectile, normal_log_prob, td_target
+from upweight.engine.nn import MLP, adam_step, apply_critics, apply_mlp, cosine_decay, init_adam, init_mlp, soft_update
 
 LOG_STD_RANGE = (-5.0, 2.0)
 
@@ -152,9 +150,7 @@ ALGORITHM = Algorithm(
     name="iql",
     config=IQLConfig,
     discrete=False,
-    period=lambda config: 1,
     init=init,
-    noise=lambda key, setup, config: None,
     update=update,
     policy=lambda state, config: PolicyParts("gaussian", state.actor, log_std_of(state.std_parameter, config)),
     network_rows=lambda config: 8 * config.batch_size,

@@ -11,11 +11,12 @@ from typing import Any, ClassVar, NamedTuple
 import jax
 import jax.numpy as jnp
 
+from upweight.base.checks import whole_number
+from upweight.base.errors import ConfigError
 from upweight.engine.algorithm import Algorithm, Array, Batch, Batches, Hyper, Metrics, PolicyParts, Setup
 from upweight.engine.config import Config, traced
 from upweight.engine.losses import batch_mean, td_target
-from upweight.engine.nn import MLP, apply_critics, apply_mlp, init_mlp, soft_update
-from upweight.engine.optimizer import adam_step, init_adam
+from upweight.engine.nn import MLP, adam_step, apply_critics, apply_mlp, init_adam, init_mlp, soft_update
 
 
 @dataclass(frozen=True)
@@ -33,6 +34,10 @@ class TD3BCConfig(Config):
     alpha: float = traced(2.5)  # weight of Q against imitation
     target_noise: float = traced(0.2)
     target_noise_clip: float = traced(0.5)
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        whole_number("actor_every_updates", self.actor_every_updates, least=1, error=ConfigError)
 
 
 class State(NamedTuple):
