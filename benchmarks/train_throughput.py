@@ -20,7 +20,7 @@ import numpy as np
 import upweight as uw
 from measure import record
 from upweight.engine.population import Agents, Program
-from upweight.engine.prepare import action_space, make_agents, make_data, make_setup
+from upweight.engine.prepare import make_agents, make_data, make_setup
 from upweight.engine.run import algorithm_config
 from upweight.engine.sampling import EpisodeLayout
 
@@ -78,10 +78,9 @@ def prepare(name: str, agents: int, dtype: str, dataset: uw.Dataset, kind: type[
     """A function that advances a population by ``n`` updates and waits, and the seconds its compilation took."""
     config = algorithm_config(name, **changes)
     runs = [uw.Run(config, uw.ReturnWeighting(0.1 + 0.01 * (seed % 10)), seed) for seed in range(agents)]
-    space = action_space(dataset)
-    setup = make_setup(dataset, space, dtype)
+    setup = make_setup(dataset, dtype)
     method = runs[0].method
-    data = make_data(dataset, method, space, setup)
+    data = make_data(dataset, method, setup)
     stacked = make_agents(dataset, runs, setup, 1_000_000)
     program = kind(method, config, setup)
     box = {"progress": program.start(stacked), "done": 0}

@@ -20,8 +20,6 @@ from support.training import SMALL, build, dataset_for, draws, parameters, small
 from upweight.base.errors import CheckpointError
 from upweight.base.progress import listening
 from upweight.engine import plan as plan_module
-from upweight.engine.prepare import action_space
-from upweight.engine.train import choose_block, choose_chunk
 
 pytestmark = pytest.mark.slow
 
@@ -55,8 +53,28 @@ def test_an_agent_that_diverges_is_flagged_frozen_and_alone() -> None:
     np.testing.assert_allclose(parameters(fine), parameters(alone), atol=1e-4)
     assert lost.status == "diverged"
     assert lost.diverged_at is not None and 0 < lost.diverged_at < 50
-    assert lost.updates == lost.diverged_at
     assert np.isfinite(parameters(lost)).all()  # as it was before
+
+
+def test_the_updates_of_an_agent_that_diverged_are_those_its_policy_had() -> None:
+    """It is put back to where its block of updates began."""
+    ds = dataset_for("td3_bc")
+    rewards = np.array(ds.rewards)
+    rewards[ds.starts[3]] = 1e30  # its square is too much, when it is drawn
+    hard = uw.Dataset.from_arrays(
+        observations=ds.observations,
+        actions=ds.actions,
+        rewards=rewards,
+        terminated=ds.terminated,
+        truncated=ds.truncated,
+    )
+    run = uw.Run(small_config("td3_bc"), "uniform", 4)
+    (lost,) = uw.train(hard, [run], num_updates=60, log_every_updates=4)
+    assert lost.diverged_at is not None and lost.diverged_at % 4 != 0 and lost.diverged_at > 4
+    assert lost.updates == lost.diverged_at // 4 * 4
+    (before,) = uw.train(hard, [run], num_updates=lost.updates)
+    assert before.status == "finished" and before.updates == lost.updates
+    np.testing.assert_array_equal(parameters(before), parameters(lost))
 
 
 def test_runs_on_parts_of_one_pool_train_in_one_program() -> None:
@@ -128,11 +146,34 @@ def test_actions_outside_one_are_scaled_and_come_back() -> None:
         rewards=ds.rewards,
         terminated=ds.terminated,
     )
-    space = action_space(wide)
-    assert (space.low, space.high) == (np.float32(-5), np.float32(3))
     config = uw.algorithm_config("bc", hidden_units=(32,), batch_size=32, learning_rate=1e-2)
     policy = uw.train(wide, [uw.Run(config)], num_updates=400)[0].policy
+    assert (policy.action_low, policy.action_high) == (np.float32(-5), np.float32(3))
     np.testing.assert_allclose(policy.act(wide.observations), wide.actions, atol=1.5)
+
+
+def test_bounds_of_actions_are_an_agents_own_per_dimension_and_bear_rounding() -> None:
+    """What others of a population learn from does not matter, nor does a last bit beyond 1."""
+    ds = dataset_for("bc")
+    actions = np.array(ds.actions)  # within [-1, 1]
+    actions[0, 0] = 1.0000001
+    actions[ds.starts[20] :, 1] *= 3.0
+    wide = uw.Dataset.from_arrays(
+        observations=ds.observations,
+        actions=actions,
+        rewards=ds.rewards,
+        terminated=ds.terminated,
+        truncated=ds.truncated,
+    )
+    few, all_of_them = uw.Run(small_config("bc"), "rw", 0, episodes=np.arange(20)), uw.Run(small_config("bc"), "rw", 1)
+    one, other = uw.train(wide, [few, all_of_them], num_updates=20)
+    np.testing.assert_array_equal(one.policy.action_low, [-1, -1])
+    np.testing.assert_array_equal(one.policy.action_high, [1, 1])
+    np.testing.assert_array_equal(other.policy.action_low, [-1, actions[:, 1].min()])
+    np.testing.assert_array_equal(other.policy.action_high, [1, actions[:, 1].max()])
+    (alone,) = uw.train(wide.subset(np.arange(20)), [uw.Run(small_config("bc"), "rw", 0)], num_updates=20)
+    np.testing.assert_array_equal(alone.policy.action_high, one.policy.action_high)
+    np.testing.assert_allclose(parameters(alone), parameters(one), atol=1e-5)
 
 
 def test_actions_that_nobody_took_are_known_to_the_policy() -> None:
@@ -348,6 +389,7 @@ class TestBadInput:
             (lambda: uw.algorithm_config("bc", batch_size=0), "batch_size"),
             (lambda: uw.algorithm_config("bc", initialization="x"), "initialization"),
             (lambda: uw.algorithm_config("cql", action_samples=0), "action_samples"),
+            (lambda: uw.algorithm_config("td3_bc", actor_every_updates=0), "actor_every_updates"),
             (lambda: uw.algorithm_config("iql", update_order="x"), "update_order"),
             (lambda: uw.algorithm_config("discrete_bc", penalize="x"), "penalize"),
         ],
@@ -389,15 +431,3 @@ class TestBadInput:
         monkeypatch.setattr(plan_module, "device_memory", lambda: 1000)
         with pytest.raises(uw.ConfigError, match="one agent needs about"):
             uw.train(random_dataset(), [uw.Run("bc")], num_updates=1)
-
-
-@pytest.mark.parametrize("num_updates", [1, 7, 99, 100, 101, 250, 997, 5000, 1_000_000, 1_000_003])
-@pytest.mark.parametrize("period", [1, 2])
-def test_chunks(num_updates: int, period: int) -> None:
-    chunk = choose_chunk(num_updates, period, None)
-    assert chunk % period == 0 or chunk >= num_updates
-    assert num_updates / 60 <= chunk <= max(num_updates, 100 + period)
-    block = choose_block(chunk, period)
-    assert 1 <= block <= max(100, period)
-    if num_updates == 1_000_000:
-        assert (chunk, block) == (20_000, 100)

@@ -9,7 +9,7 @@ import upweight as uw
 from support.datasets import random_dataset
 from upweight.engine.algorithm import algorithms
 from upweight.engine.population import Program
-from upweight.engine.prepare import action_space, make_agents, make_data, make_setup
+from upweight.engine.prepare import make_agents, make_data, make_setup
 
 SMALL: dict[str, Any] = {"hidden_units": (8, 8), "batch_size": 8}
 
@@ -32,11 +32,10 @@ def parameters(result: uw.RunResult) -> np.ndarray:
 
 def build(runs: list[uw.Run], dataset: uw.Dataset, precision: str = "float32", num_updates: int = 100) -> Any:
     """Program, agents and data of runs that share a program."""
-    space = action_space(dataset)
-    setup = make_setup(dataset, space, precision)
+    setup = make_setup(dataset, precision)
     method = runs[0].method
     agents = make_agents(dataset, runs, setup, num_updates)
-    return Program(method, runs[0].config, setup, block=10), agents, make_data(dataset, method, space, setup)
+    return Program(method, runs[0].config, setup, block=10), agents, make_data(dataset, method, setup)
 
 
 def draws(built: Any, count: int) -> np.ndarray:

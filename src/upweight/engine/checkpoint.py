@@ -54,6 +54,7 @@ def load_checkpoint(path: Path, like: Tree, *, identity: str) -> tuple[Tree, int
     for place, leaf in leaves:
         array = arrays.get(jax.tree_util.keystr(place))
         if array is None or array.shape != leaf.shape or array.dtype != leaf.dtype:
-            raise CheckpointError(f"{path}: does not fit the population ({jax.tree_util.keystr(place)})")
+            what = f"{path}: does not fit the population ({jax.tree_util.keystr(place)})"
+            raise CheckpointError(f"{what}; remove it to train from the beginning")
         restored.append(jnp.asarray(array))
     return jax.tree_util.tree_unflatten(structure, restored), int(about["updates"])

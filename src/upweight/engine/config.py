@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
 from typing import Any, ClassVar, Self
 
+from upweight.base.checks import whole_number
 from upweight.base.errors import ConfigError
 from upweight.base.names import hint
 
@@ -49,8 +50,7 @@ class Config:
         object.__setattr__(self, "hidden_units", tuple(self.hidden_units))
         if not self.hidden_units or any(not isinstance(width, int) or width < 1 for width in self.hidden_units):
             raise ConfigError(f"hidden_units: expected widths of at least one layer, found {self.hidden_units!r}")
-        if isinstance(self.batch_size, bool) or not isinstance(self.batch_size, int) or self.batch_size < 1:
-            raise ConfigError(f"batch_size: expected a whole number above 0, found {self.batch_size!r}")
+        whole_number("batch_size", self.batch_size, least=1, error=ConfigError)
         if self.initialization not in {"torch", "orthogonal"}:
             raise ConfigError(f"initialization: expected torch or orthogonal, found {self.initialization!r}")
 

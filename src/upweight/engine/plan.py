@@ -1,7 +1,6 @@
 """How runs are packed into programs: grouped by what shapes the program, split by what fits into memory."""
 
 import math
-import os
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
@@ -11,8 +10,9 @@ import jax
 from upweight.base.errors import ConfigError
 from upweight.data.dataset import Dataset
 from upweight.engine.algorithm import Setup
+from upweight.engine.device import device_memory
 from upweight.engine.population import BLOCK_UPDATES
-from upweight.engine.run import Run
+from upweight.engine.run import Run, program_key
 
 _USABLE_SHARE = 0.8  # of the device's memory
 _STATE_COPIES = 3  # the state, its successor, and where the block began
@@ -59,8 +59,7 @@ def make_plan(dataset: Dataset, runs: Sequence[Run], setup: Setup, *, max_agents
     """Group runs that can share a program and split groups that would not fit."""
     groups: dict[Any, list[int]] = {}
     for number, run in enumerate(runs):
-        key = (run.method.name, run.config.compile_key(), run.actor_weighting is not None, run.reweight)
-        groups.setdefault(key, []).append(number)
+        groups.setdefault(program_key(run), []).append(number)
     limit = device_memory()
     programs = []
     for members in groups.values():
@@ -98,14 +97,6 @@ def data_bytes(dataset: Dataset, run: Run, setup: Setup) -> int:
     action_width = 1 if run.method.discrete else setup.action_size
     width = setup.observation_size + action_width + (setup.observation_size + 2 if run.method.uses_rewards else 0)
     return int(dataset.num_steps * width * setup.dtype.itemsize)
-
-
-def device_memory() -> int:
-    """Bytes on the device, or free in the computer where there is none."""
-    stats = jax.devices()[0].memory_stats()
-    if stats and "bytes_limit" in stats:
-        return int(stats["bytes_limit"])
-    return os.sysconf("SC_AVPHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
 
 
 def _size(count: int) -> str:

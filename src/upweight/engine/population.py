@@ -15,6 +15,10 @@ from upweight.engine.config import Config
 from upweight.engine.sampling import EpisodeLayout, EpisodeTable, draw_steps
 
 BLOCK_UPDATES = 100  # batches are drawn, and health is checked, for this many updates at a time
+_LOGS_PER_TRAINING = 50
+
+
+Sums = dict[str, Array]  # of each metric [A]
 
 
 class Agents(NamedTuple):
@@ -28,12 +32,14 @@ class Agents(NamedTuple):
     observation_mean: Array  # [A, d]
     observation_scale: Array  # [A, d]
     reward_scale: Array  # [A]
+    action_low: Array | None  # [A, a] what -1 stands for, where actions are numbers
+    action_high: Array | None  # [A, a] what 1 stands for
 
 
 class Data(NamedTuple):
     """The dataset on the device, shared by all agents."""
 
-    rows: Array  # [M, width]: observation, action and, if needed, next observation, reward, terminated
+    rows: Array  # [M, width]: observation, action and, if needed, next observation, reward, terminated; as they were given
     layout: EpisodeLayout
 
 
@@ -41,6 +47,7 @@ class Progress(NamedTuple):
     """Everything that changes during training; what a checkpoint holds."""
 
     states: Any  # the algorithm's, [A, ...]
+    num_updates: Array  # int32 [A] that the states have had; no more are added to an agent that diverged
     diverged_at: Array  # int32 [A] the first update with a NaN, -1 while all is well
 
 
@@ -51,7 +58,6 @@ class Program:
         self.algorithm, self.config, self.setup = algorithm, config, setup
         self.period = algorithm.period(config)
         self.block = self.period * max(1, block // self.period)
-        self._phase_metrics: dict[str, set[int]] = {}  # which phases report a metric; filled when tracing
         self._advance = jax.jit(self._advance_all, static_argnames="num_updates", donate_argnums=0)
 
     def start(self, agents: Agents) -> Progress:
@@ -59,12 +65,12 @@ class Program:
         states = jax.jit(jax.vmap(lambda seed: self.algorithm.init(_init_key(seed), self.setup, self.config)))(
             agents.seed
         )
-        return Progress(states, jnp.full(agents.seed.shape, -1, jnp.int32))
+        return Progress(states, jnp.zeros(agents.seed.shape, jnp.int32), jnp.full(agents.seed.shape, -1, jnp.int32))
 
     def advance(
         self, progress: Progress, agents: Agents, data: Data, first_update: int, num_updates: int
-    ) -> tuple[Progress, dict[str, Array], Array]:
-        """``num_updates`` more updates; returns the sums of the metrics [A] and the count of healthy updates [A].
+    ) -> tuple[Progress, Sums, Sums]:
+        """``num_updates`` more updates; returns the sum [A] of each metric, and how many healthy updates reported it [A].
 
         ``first_update`` must be a multiple of the algorithm's period. ``progress`` is used up.
         """
@@ -74,20 +80,12 @@ class Program:
         """The steps [A, B] that each agent learns from at one update; for tests and the curious."""
         return jax.vmap(lambda agent: self._draw(agent, data.layout, jnp.int32(update))[0])(agents)
 
-    def metric_share(self, name: str, first_update: int, num_updates: int) -> float:
-        """Of that many updates, the share that reports the metric (TD3's actor learns at every second one)."""
-        if self.period == 1 or name not in self._phase_metrics:
-            return 1.0
-        phases = self._phase_metrics[name]
-        return sum((first_update + t) % self.period in phases for t in range(num_updates)) / num_updates
-
     # ---- one population -----------------------------------------------------------------------------------------
     def _advance_all(
         self, progress: Progress, agents: Agents, data: Data, first: Array, num_updates: int
-    ) -> tuple[Progress, dict[str, Array], Array]:
-        count = agents.seed.shape[0]
-        zeros = jnp.zeros(count, self.setup.dtype)
-        carry = (progress, dict.fromkeys(self._metric_names(progress, agents, data), zeros), zeros)
+    ) -> tuple[Progress, Sums, Sums]:
+        zeros = dict.fromkeys(self._metric_names(progress, agents, data), jnp.zeros(len(agents.seed), self.setup.dtype))
+        carry = (progress, zeros, zeros)
         whole, rest = divmod(num_updates, self.block)
 
         def block(carry: Any, number: Array) -> tuple[Any, None]:
@@ -102,11 +100,12 @@ class Program:
     def _block(self, carry: Any, agents: Agents, data: Data, first: Array, size: int) -> Any:
         """``size`` updates, after which an agent that diverged is put back to where the block began, and stays there."""
         before = carry[0]
-        after, sums, healthy = self._updates(carry, agents, data, first, size)
+        after, sums, counts = self._updates(carry, agents, data, first, size)
         lost = (after.diverged_at < 0) & ~jax.vmap(_all_finite)(after.states)
         diverged_at = jnp.where(lost, first + size - 1, after.diverged_at)
         states = jax.vmap(_choose)(diverged_at < 0, after.states, before.states)
-        return Progress(states, diverged_at), sums, healthy
+        num_updates = jnp.where(diverged_at < 0, first + size, before.num_updates)
+        return Progress(states, num_updates, diverged_at), sums, counts
 
     def _updates(self, carry: Any, agents: Agents, data: Data, first: Array, size: int) -> Any:
         """Draw all batches, then scan over whole periods and unroll what is left."""
@@ -133,24 +132,22 @@ class Program:
         return carry
 
     def _one_update(self, carry: Any, agents: Agents, data: Data, update: Array, drawn: Any, phase: int) -> Any:
-        progress, sums, healthy = carry
+        progress, sums, counts = carry
         step = partial(self._agent_update, data=data, update=update, phase=phase)
         progress, metrics, alive = jax.vmap(step)(progress, agents, drawn)
         sums = {name: total + metrics[name] if name in metrics else total for name, total in sums.items()}
-        return progress, sums, healthy + alive
+        counts = {name: count + alive if name in metrics else count for name, count in counts.items()}
+        return progress, sums, counts
 
     def _metric_names(self, progress: Progress, agents: Agents, data: Data) -> list[str]:
-        """Every metric that some phase reports, found without computing anything."""
+        """Every metric, found without computing anything: phase 0 reports them all."""
 
-        def probe(progress: Progress, agents: Agents, phase: int) -> dict[str, Array]:
+        def probe(progress: Progress, agents: Agents) -> dict[str, Array]:
             drawn = jax.vmap(lambda agent: self._draw(agent, data.layout, jnp.int32(0)))(agents)
-            step = partial(self._agent_update, data=data, update=jnp.int32(phase), phase=phase)
+            step = partial(self._agent_update, data=data, update=jnp.int32(0), phase=0)
             return jax.vmap(step)(progress, agents, drawn)[1]
 
-        for phase in range(self.period):
-            for name in jax.eval_shape(partial(probe, phase=phase), progress, agents):
-                self._phase_metrics.setdefault(name, set()).add(phase)
-        return list(self._phase_metrics)
+        return list(jax.eval_shape(probe, progress, agents))
 
     # ---- one agent ----------------------------------------------------------------------------------------------
     def _agent_update(
@@ -169,7 +166,7 @@ class Program:
         diverged_at = jnp.where(bad, update, progress.diverged_at)
         alive = diverged_at < 0
         shown = {name: jnp.where(alive, value, 0) for name, value in metrics.items()}
-        return Progress(states, diverged_at), shown, alive.astype(self.setup.dtype)
+        return progress._replace(states=states, diverged_at=diverged_at), shown, alive.astype(self.setup.dtype)
 
     def _draw(self, agent: Agents, layout: EpisodeLayout, update: Array) -> tuple[Array, Array | None, Array | None]:
         """Steps [B] for the critic, their loss weights, and steps for the actor where it draws its own."""
@@ -182,13 +179,15 @@ class Program:
         return steps, weights, draw_steps(jax.random.fold_in(key, 1), agent.actor_table, layout, count)[0]
 
     def _batch(self, agent: Agents, data: Data, steps: Array, weights: Array | None) -> Batch:
-        """Gather the rows and split them; normalise observations and scale rewards as this agent does."""
+        """Gather the rows and split them; scale observations, actions (to [-1, 1]) and rewards as this agent does."""
         rows = data.rows.at[steps].get(mode="promise_in_bounds")
         size = self.setup.observation_size
         width = 1 if self.algorithm.discrete else self.setup.action_size
         observations, actions, rest = rows[:, :size], rows[:, size : size + width], rows[:, size + width :]
-        if self.algorithm.discrete:
+        if agent.action_low is None or agent.action_high is None:
             actions = actions[:, 0].astype(jnp.int32)
+        else:
+            actions = jnp.clip(2 * (actions - agent.action_low) / (agent.action_high - agent.action_low) - 1, -1, 1)
         if self.algorithm.uses_rewards:
             following, rewards, terminated = rest[:, :size], rest[:, size] * agent.reward_scale, rest[:, size + 1]
         else:
@@ -199,6 +198,25 @@ class Program:
                 (part - agent.observation_mean) / agent.observation_scale for part in (observations, following)
             )
         return Batch(observations, actions, rewards, following, terminated, weights)
+
+
+def choose_chunk(num_updates: int, period: int, log_every: int | None) -> int:
+    """Updates per call of the compiled program: about a fiftieth of the training (or ``log_every``), a multiple of the period.
+
+    If possible the chunk divides the training, because a shorter last call would be compiled anew.
+    """
+    wanted = log_every or max(BLOCK_UPDATES, num_updates // _LOGS_PER_TRAINING)
+    wanted = max(period, wanted // period * period)
+    for chunk in range(wanted, min(4 * wanted, num_updates) + 1, period):
+        if num_updates % chunk == 0:
+            return chunk
+    return num_updates if num_updates <= 4 * wanted else wanted
+
+
+def choose_block(chunk: int, period: int) -> int:
+    """The largest block that divides the chunk, again to compile one size only."""
+    sizes = [size for size in range(period, min(BLOCK_UPDATES, chunk) + 1, period) if chunk % size == 0]
+    return max(sizes, default=min(BLOCK_UPDATES, chunk))
 
 
 def _all_finite(states: Any) -> Array:

@@ -1,7 +1,6 @@
 """From a dataset and runs to the arrays of a compiled program."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
@@ -21,48 +20,30 @@ from upweight.weightings.weighting import Weighting, resolve_weights
 
 SCALE_FLOOR = 1e-3  # added to the standard deviation of observations, as d3rlpy and TD3+BC do
 REWARD_RANGE = 1000.0
+ACTION_SLACK = 1e-3  # how far beyond [-1, 1] an action may be and count as rounded
 PRECISIONS = {"float32": ("float32", "float32"), "bfloat16": ("float32", "bfloat16"), "float64": ("float64", "float64")}
 
 
-@dataclass(frozen=True)
-class ActionSpace:
-    """Continuous actions are learned in [-1, 1]; this is what that stands for."""
-
-    size: int  # numbers in an action, or number of discrete actions
-    low: NDArray[np.float32] | None
-    high: NDArray[np.float32] | None
-
-
-def action_space(dataset: Dataset) -> ActionSpace:
-    """Bounds of the actions: [-1, 1] if all are within, else the range seen in each dimension.
-
-    Of discrete actions there are as many as the dataset says or, where it does not know, as the highest that was taken.
-    """
+def action_size(dataset: Dataset) -> int:
+    """Numbers in an action; of discrete ones, how many there are as the dataset says or, else, as were taken."""
     actions = dataset.actions.reshape(dataset.num_steps, -1)
-    if dataset.discrete_actions:
-        if actions.shape[1] != 1 or actions.min() < 0:
-            raise DatasetError(f"{dataset.source}: key 'actions': expected one whole number from 0 per step")
-        return ActionSpace(dataset.num_actions or int(actions.max()) + 1, None, None)
-    low, high = actions.min(axis=0), actions.max(axis=0)
-    if (low >= -1).all() and (high <= 1).all():
-        low, high = -np.ones_like(low), np.ones_like(high)
-    high = np.where(high > low, high, low + 1)
-    return ActionSpace(actions.shape[1], low.astype(np.float32), high.astype(np.float32))
+    if not dataset.discrete_actions:
+        return int(actions.shape[1])
+    if actions.shape[1] != 1 or actions.min() < 0:
+        raise DatasetError(f"{dataset.source}: key 'actions': expected one whole number from 0 per step")
+    return dataset.num_actions or int(actions.max()) + 1
 
 
-def make_setup(dataset: Dataset, space: ActionSpace, precision: str) -> Setup:
+def make_setup(dataset: Dataset, precision: str) -> Setup:
     dtype, compute = PRECISIONS[precision]
-    return Setup(_features(dataset), space.size, jnp.dtype(dtype), jnp.dtype(compute))
+    features = int(np.prod(dataset.observation_shape)) if dataset.observation_shape else 1
+    return Setup(features, action_size(dataset), jnp.dtype(dtype), jnp.dtype(compute))
 
 
-def make_data(dataset: Dataset, method: Algorithm, space: ActionSpace, setup: Setup) -> Data:
+def make_data(dataset: Dataset, method: Algorithm, setup: Setup) -> Data:
     """The dataset as one array of rows on the device, so that a batch is one gather."""
     count = dataset.num_steps
-    observations = dataset.observations.reshape(count, -1)
-    actions = dataset.actions.reshape(count, -1)
-    if space.low is not None and space.high is not None:
-        actions = 2 * (actions - space.low) / (space.high - space.low) - 1
-    parts: list[Any] = [observations, actions]
+    parts: list[Any] = [dataset.observations.reshape(count, -1), dataset.actions.reshape(count, -1)]
     if method.uses_rewards:
         parts += [
             dataset.next_observations.reshape(count, -1),
@@ -104,58 +85,78 @@ def make_agents(dataset: Dataset, runs: Sequence[Run], setup: Setup, num_updates
         observation_mean=stack("mean"),
         observation_scale=stack("scale"),
         reward_scale=stack("reward_scale"),
+        action_low=None if dataset.discrete_actions else stack("action_low"),
+        action_high=None if dataset.discrete_actions else stack("action_high"),
     )
 
 
 class _Part:
     """The episodes one or more agents learn from, and what is computed from them, once."""
 
-    def __init__(self, pool: Dataset, episodes: ArrayLike | None) -> None:
-        self.pool = pool
+    def __init__(self, whole: Dataset, episodes: ArrayLike | None) -> None:
+        self.whole = whole
         if episodes is None:
-            self.episodes, self.dataset = np.arange(pool.num_episodes), pool
+            self.episodes, self.own = np.arange(whole.num_episodes), whole
         else:
-            self.episodes = as_episode_index(episodes, num_episodes=pool.num_episodes, source=pool.source)
-            self.dataset = pool.subset(self.episodes)
-        self.multiplicity = np.bincount(self.episodes, minlength=pool.num_episodes).astype(np.float64)
+            self.episodes = as_episode_index(episodes, num_episodes=whole.num_episodes, source=whole.source)
+            self.own = whole.subset(self.episodes)
+        self.multiplicity = np.bincount(self.episodes, minlength=whole.num_episodes).astype(np.float64)
+        self._used = np.flatnonzero(self.multiplicity > 0)
         self._weights: dict[Any, NDArray[np.float64]] = {}
 
     def weights(self, weighting: Any) -> NDArray[np.float64]:
         """Of its episodes [n]."""
         if not isinstance(weighting, Weighting):
-            return resolve_weights(weighting, self.dataset)
+            return resolve_weights(weighting, self.own)
         if weighting not in self._weights:
-            self._weights[weighting] = resolve_weights(weighting, self.dataset)
+            self._weights[weighting] = resolve_weights(weighting, self.own)
         return self._weights[weighting]
+
+    def _rows(self, column: NDArray[Any]) -> NDArray[Any]:
+        """Of the steps of its episodes, each once, as [m, ...]."""
+        column = column.reshape(self.whole.num_steps, -1)
+        return column if len(self._steps) == self.whole.num_steps else column[self._steps]
+
+    @cached_property
+    def _steps(self) -> NDArray[np.int64]:
+        return self.whole.episodes.steps_of(self._used)
 
     @cached_property
     def observation_statistics(self) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
         """Mean and standard deviation (plus a little) of observations over trainable steps, unweighted."""
-        pool, used = self.pool, np.flatnonzero(self.multiplicity > 0)
-        steps = pool.episodes.steps_of(used)
-        counts = np.repeat(self.multiplicity[used], pool.lengths[used]) * pool.trainable[steps]
-        rows = pool.observations.reshape(pool.num_steps, -1)
-        rows = rows if len(steps) == pool.num_steps else rows[steps]
+        counts = np.repeat(self.multiplicity[self._used], self.whole.lengths[self._used])
+        counts = counts * self.whole.trainable[self._steps]
+        rows = self._rows(self.whole.observations)
         mean = (counts @ rows.astype(np.float64)) / counts.sum()
         variance = (counts @ (rows - mean) ** 2) / counts.sum()
         return mean, np.sqrt(variance) + SCALE_FLOOR
 
     @cached_property
+    def action_bounds(self) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
+        """What -1 and 1 stand for, per dimension: themselves, or the range seen where actions go beyond by more than rounding."""
+        actions = self._rows(self.whole.actions)
+        low, high = actions.min(axis=0), actions.max(axis=0)
+        inside = (low >= -1 - ACTION_SLACK) & (high <= 1 + ACTION_SLACK)
+        low = np.where(inside, -1, low)
+        high = np.where(inside, 1, np.where(high > low, high, low + 1))
+        return low.astype(np.float32), high.astype(np.float32)
+
+    @cached_property
     def reward_scale(self) -> float:
-        returns = self.dataset.returns[self.dataset.complete]
+        returns = self.own.returns[self.own.complete]
         spread = float(np.ptp(returns)) if len(returns) else 0.0
         return REWARD_RANGE / spread if spread > 0 else 1.0
 
 
 def _make_agent(run: Run, part: _Part, setup: Setup, num_updates: int, cells: int) -> dict[str, Any]:
-    sizes = part.dataset.num_transitions
+    sizes = part.own.num_transitions
     weights = part.weights(run.weighting)
     even = np.ones(len(weights))
     agent: dict[str, Any] = {"hyper": run.config.traced_values(num_updates)}
     agent["table"] = make_table(even if run.reweight else weights, sizes, part.episodes, cells)
     if run.reweight:
         uniform, wanted = episode_mass(even, sizes), episode_mass(weights, sizes)
-        agent["episode_weight"] = np.zeros(part.pool.num_episodes)
+        agent["episode_weight"] = np.zeros(part.whole.num_episodes)
         agent["episode_weight"][part.episodes] = np.divide(
             wanted, uniform, out=np.zeros_like(wanted), where=uniform > 0
         )
@@ -164,9 +165,7 @@ def _make_agent(run: Run, part: _Part, setup: Setup, num_updates: int, cells: in
     agent["mean"], agent["scale"] = np.zeros(setup.observation_size), np.ones(setup.observation_size)
     if run.config.normalize_observations:
         agent["mean"], agent["scale"] = part.observation_statistics
+    if not run.method.discrete:
+        agent["action_low"], agent["action_high"] = part.action_bounds
     agent["reward_scale"] = part.reward_scale if run.config.scale_rewards_by_return else 1.0
     return agent
-
-
-def _features(dataset: Dataset) -> int:
-    return int(np.prod(dataset.observation_shape)) if dataset.observation_shape else 1

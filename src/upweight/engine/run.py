@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
+from upweight.base.checks import whole_number
 from upweight.base.errors import ConfigError
 from upweight.data.dataset import Dataset
 from upweight.engine.algorithm import Algorithm, algorithms, find_algorithm
@@ -47,8 +48,7 @@ class Run:
     reweight: bool = False
 
     def __post_init__(self) -> None:
-        if isinstance(self.seed, bool) or not isinstance(self.seed, int | np.integer) or not 0 <= self.seed < 2**32:
-            raise ConfigError(f"seed: expected a whole number from 0 to 2^32 - 1, found {self.seed!r}")
+        whole_number("seed", self.seed, least=0, most=2**32 - 1, error=ConfigError)
         if self.reweight and self.actor_weighting is not None:
             raise ConfigError(
                 "reweight and actor_weighting cannot be combined: reweighted losses share one uniform batch"
@@ -81,6 +81,11 @@ class Run:
             "episodes": None if self.episodes is None else _summary(self.episodes),
             "reweight": self.reweight,
         }
+
+
+def program_key(run: Run) -> tuple[Any, ...]:
+    """What shapes its compiled program: runs with the same key can train in one."""
+    return (run.method.name, run.config.compile_key(), run.actor_weighting is not None, run.reweight)
 
 
 def _describe(weighting: Any) -> dict[str, Any]:

@@ -22,12 +22,12 @@ class EpisodeTable(NamedTuple):
     """An agent's weights as an alias table over its own n episodes; with a leading axis A for a population.
 
     Cells beyond n are never drawn: they are there because all agents of a population have arrays of one size. What is drawn
-    depends on the agent's own episodes alone, not on what else the pool holds.
+    depends on the agent's own episodes alone, not on what else the dataset holds.
     """
 
     cells: Array  # uint32 [] their number n
     threshold: Array  # uint32 [n] out of 2^32
-    owner: Array  # int32 [n] the episode (of the pool) below the threshold
+    owner: Array  # int32 [n] the episode (of the whole dataset) below the threshold
     alias: Array  # int32 [n] the episode above it
 
 
@@ -41,7 +41,7 @@ class EpisodeLayout(NamedTuple):
 def make_table(
     weights: NDArray[np.float64], sizes: NDArray[np.int64], episodes: NDArray[np.int64], cells: int
 ) -> EpisodeTable:
-    """The table (in NumPy, padded to ``cells``) for weights [n] of ``episodes`` [n] of a pool that have ``sizes`` [n] steps."""
+    """The table (in NumPy, padded to ``cells``) for weights [n] of ``episodes`` [n] that have ``sizes`` [n] steps."""
     count = len(weights)
     table = build_alias_table(episode_mass(weights, sizes))  # in float64
     threshold = np.floor(table.threshold * 2.0**32)

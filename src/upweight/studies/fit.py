@@ -7,7 +7,7 @@ import numpy as np
 
 from upweight.base.errors import RolloutError, UpweightWarning
 from upweight.data.dataset import Dataset
-from upweight.engine.prepare import action_space
+from upweight.engine.prepare import action_size
 from upweight.engine.run import Run, check_runs
 from upweight.recipes.recipe import find_recipe
 from upweight.recipes.tasks import CLASSIC_TASKS
@@ -56,7 +56,7 @@ def check_environment(env_id: str, dataset: Dataset) -> None:
         _check_zeros(env_id, dataset, spaces.observation_size)
     kinds = {True: "discrete", False: "continuous"}
     _compare("kind of actions", kinds[spaces.is_discrete], kinds[dataset.discrete_actions], env_id, dataset)
-    found = action_space(dataset).size
+    found = action_size(dataset)
     if spaces.is_discrete and dataset.num_actions is None:  # there may be more than the data show
         found = max(found, spaces.action_size)
     _compare("actions", spaces.action_size, found, env_id, dataset)

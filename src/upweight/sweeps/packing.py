@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from upweight.base.errors import DatasetError
+from upweight.engine.run import Run, program_key
 from upweight.studies.run_spec import DataSpec, RunSpec, config_of
 
 
@@ -54,4 +55,4 @@ def _short_name(data: DataSpec) -> str:
 def _key(run: RunSpec) -> object:
     data = run.data
     pool = (data.env_id, data.steps, data.seed, data.content)  # recipes of a task share one
-    return (pool, run.algorithm, config_of(run).compile_key(), run.updates, run.precision)
+    return (pool, program_key(Run(config_of(run))), run.updates, run.precision)

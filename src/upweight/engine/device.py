@@ -1,0 +1,100 @@
+"""What surrounds work on the device: its memory, types of numbers, compiled programs that are kept, and Ctrl-C."""
+
+import logging
+import os
+import signal
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import Any
+
+import jax
+
+from upweight.base.cache import cache_folder
+from upweight.base.errors import ConfigError
+from upweight.engine.prepare import PRECISIONS
+
+_UNKNOWN_MEMORY = 8 * 2**30  # of a computer that does not say
+_GROUP_LIMITS = ("/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memory/memory.limit_in_bytes")
+_log = logging.getLogger("upweight")
+
+
+def device_memory() -> int:
+    """Bytes on the device; where that is the computer itself, half of its own: data, and other programs, live there too.
+
+    What happens to be free is no measure: it changes from moment to moment, and packing should not.
+    """
+    stats = jax.devices()[0].memory_stats()
+    if stats and "bytes_limit" in stats:
+        return int(stats["bytes_limit"])
+    return total_memory() // 2
+
+
+def total_memory() -> int:
+    """Bytes of the computer, or what its control group may have of them."""
+    try:
+        found = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+    except (AttributeError, ValueError, OSError):  # Windows has none of it
+        found = _UNKNOWN_MEMORY
+    for limit in _GROUP_LIMITS:
+        with suppress(OSError, ValueError):  # no such group, or "max"
+            found = min(found, int(Path(limit).read_text()))
+    return found
+
+
+@contextmanager
+def number_types(precision: str) -> Iterator[None]:
+    """64-bit numbers only while they are asked for."""
+    if precision not in PRECISIONS:
+        raise ConfigError(f"precision: expected one of {', '.join(PRECISIONS)}, found {precision!r}")
+    if precision != "float64":
+        yield
+        return
+    with jax.enable_x64(True):
+        yield
+
+
+@contextmanager
+def compilation_cache() -> Iterator[None]:
+    """Keep compiled programs between processes, unless the user has set up a cache of their own."""
+    settings: Any = jax.config  # has no types
+    if settings.jax_compilation_cache_dir is not None:
+        yield
+        return
+    folder = cache_folder() / "xla"
+    with suppress(OSError):  # a read-only home is no reason to fail
+        folder.mkdir(parents=True, exist_ok=True)
+        settings.update("jax_compilation_cache_dir", str(folder))
+    try:
+        yield
+    finally:
+        settings.update("jax_compilation_cache_dir", None)
+
+
+@contextmanager
+def interrupts_wait() -> Iterator[None]:
+    """Let Ctrl-C take effect at the end of the block; a second one does so at once.
+
+    What XLA compiles or computes cannot be called back, and a program that ends while XLA's threads are still at it may crash. So
+    the block should last until they are done.
+    """
+    handler = signal.getsignal(signal.SIGINT)
+    if threading.current_thread() is not threading.main_thread() or not callable(handler):
+        yield  # other threads are never interrupted
+        return
+    heard: list[tuple[int, Any]] = []
+
+    def note(number: int, frame: Any) -> None:
+        if heard:
+            handler(number, frame)
+        heard.append((number, frame))
+        _log.warning("stopping when the device is done with what it is at; Ctrl-C again stops at once")
+
+    signal.signal(signal.SIGINT, note)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, handler)
+    if heard:
+        handler(*heard[0])

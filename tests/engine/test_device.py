@@ -1,0 +1,89 @@
+"""Memory that packing may count on, and Ctrl-C in the middle of a block that must not be cut."""
+
+import os
+import signal
+import threading
+from pathlib import Path
+from typing import Any
+
+import jax
+import pytest
+
+from upweight.engine import device as device_module
+from upweight.engine.device import device_memory, interrupts_wait, total_memory
+
+GIB = 2**30
+
+
+def computer(monkeypatch: pytest.MonkeyPatch, *, pages: int, free: int) -> None:
+    """One of that many pages of a GiB."""
+    sizes = {"SC_PHYS_PAGES": pages, "SC_AVPHYS_PAGES": free, "SC_PAGE_SIZE": GIB}
+    monkeypatch.setattr(os, "sysconf", sizes.__getitem__)
+    monkeypatch.setattr(device_module, "_GROUP_LIMITS", ())
+
+
+def test_packing_does_not_depend_on_what_is_free_just_now(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The kernel keeps files in memory that it would give back."""
+    assert jax.default_backend() == "cpu"
+    limits = []
+    for free in (1, 60):
+        computer(monkeypatch, pages=64, free=free)
+        limits.append(device_memory())
+    assert limits == [32 * GIB, 32 * GIB]
+
+
+def test_memory_of_a_control_group(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    computer(monkeypatch, pages=64, free=1)
+    (tmp_path / "max").write_text("max\n")
+    (tmp_path / "limit").write_text(f"{2 * GIB}\n")
+    for names, found in ((["max", "missing"], 64 * GIB), (["max", "limit"], 2 * GIB)):
+        monkeypatch.setattr(device_module, "_GROUP_LIMITS", [str(tmp_path / name) for name in names])
+        assert total_memory() == found
+
+
+def test_a_system_that_does_not_say(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Windows has no os.sysconf, others know not all of its names."""
+    computer(monkeypatch, pages=64, free=1)
+
+    def unknown(name: str) -> Any:
+        raise ValueError("unrecognized configuration name")
+
+    monkeypatch.setattr(os, "sysconf", unknown)
+    assert total_memory() == 8 * GIB
+    monkeypatch.delattr(os, "sysconf")
+    assert total_memory() == 8 * GIB
+
+
+@pytest.mark.parametrize(("times", "expected"), [(1, ["all of it"]), (2, [])])
+def test_the_block_ends_first_unless_one_insists(times: int, expected: list[str]) -> None:
+    done: list[str] = []
+    with pytest.raises(KeyboardInterrupt), interrupts_wait():
+        for _ in range(times):
+            signal.raise_signal(signal.SIGINT)
+        done.append("all of it")
+    assert done == expected
+    assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
+
+
+def test_errors_come_through_and_the_handler_is_put_back() -> None:
+    with pytest.raises(ZeroDivisionError), interrupts_wait():
+        raise ZeroDivisionError
+    assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
+
+
+def test_other_threads_and_no_handler() -> None:
+    found = []
+
+    def work() -> None:
+        with interrupts_wait():
+            found.append(signal.getsignal(signal.SIGINT))
+
+    thread = threading.Thread(target=work)
+    thread.start()
+    thread.join()
+    before = signal.signal(signal.SIGINT, signal.SIG_IGN)
+    try:
+        work()
+    finally:
+        signal.signal(signal.SIGINT, before)
+    assert found == [signal.default_int_handler, signal.SIG_IGN]
