@@ -20,7 +20,7 @@ import jax
 import upweight as uw
 from measure import record
 from upweight.engine.train import choose_chunk
-from upweight.recipes.pools import Pool, make_pool
+from upweight.recipes.make import SharedData, make_shared_data
 from upweight.studies.experiment_file import Experiment, find_experiment, read_experiment
 from upweight.studies.run_spec import config_of
 from upweight.studies.store import StoreReader
@@ -30,24 +30,24 @@ from upweight.weightings.registry import weighting_from_dict
 TARGET = 0.15
 
 
-def collect(study: Experiment) -> Pool:
+def collect(study: Experiment) -> SharedData:
     """The data of all runs, which must come from one task."""
     names, first = dict.fromkeys(run.data.name for run in study.runs), study.runs[0].data
-    return make_pool(list(names), steps=first.steps, seed=first.seed or 0)
+    return make_shared_data(list(names), steps=first.steps, seed=first.seed or 0)
 
 
-def seconds_of_updates(population: Population, pool: Pool) -> float:
+def seconds_of_updates(population: Population, shared: SharedData) -> float:
     """What the population's updates take by themselves, from a tenth of them."""
     first = population.runs[0]
     runs = [
-        uw.Run(config_of(run), weighting_from_dict(run.weighting), run.seed, episodes=pool.episodes[run.data.name])
+        uw.Run(config_of(run), weighting_from_dict(run.weighting), run.seed, episodes=shared.episodes[run.data.name])
         for run in population.runs
     ]
     chunk = choose_chunk(first.updates, 2, None)  # as the sweep does it
     chunks = max(2, first.updates // chunk // 10)
     times: list[float] = []
     uw.train(
-        pool.dataset,
+        shared.dataset,
         runs,
         num_updates=chunks * chunk,
         precision=first.precision,
@@ -81,7 +81,7 @@ def main() -> None:
         changes=changes,
     )
     began = time.perf_counter()
-    pool = collect(study)
+    shared = collect(study)
     collecting = time.perf_counter() - began
     with tempfile.TemporaryDirectory() as folder:
         store = uw.Store(arguments.store or folder, create=True)
@@ -93,7 +93,7 @@ def main() -> None:
         returns = hash_of_returns(store)
     rows: list[dict[str, Any]] = []
     for population in pack(study.runs):
-        seconds = seconds_of_updates(population, pool)
+        seconds = seconds_of_updates(population, shared)
         about = records[population.runs[0].run_id]
         row = {"population": population.title, "agents": len(population.runs), "updates_seconds": round(seconds, 1)}
         rows.append(row | {key: round(about[key], 1) for key in ("train_seconds", "evaluate_seconds")})

@@ -16,6 +16,7 @@ from upweight.base.errors import DatasetError, MissingExtraError
 from upweight.cli.main import main
 from upweight.data.fingerprint import content_hash
 from upweight.loading import is_recipe
+from upweight.recipes.make import make_shared_data
 from upweight.rollout.block import episode_streams
 
 
@@ -210,3 +211,22 @@ load("cartpole-random", steps=10_000_000)
     for file in chunk_files(cache):
         file.unlink()
     assert same(broken, uw.load("cartpole-random", steps=5000))
+
+
+def test_every_dataset_is_a_part_of_what_they_share() -> None:
+    names = ["cartpole-expert-random-5", "cartpole-expert-random-50", "cartpole-random", "cartpole-medium-random-10"]
+    shared = make_shared_data(names, steps=2000, seed=1)
+    apart = [uw.load(name, steps=2000, seed=1) for name in names]
+    for name, dataset in zip(names, apart, strict=True):
+        part = shared.dataset.subset(shared.episodes[name])
+        assert content_hash(part) == content_hash(dataset)
+        assert part.labels is not None and dataset.labels is not None
+        np.testing.assert_array_equal(part.labels, dataset.labels)
+    assert shared.dataset.num_steps < sum(dataset.num_steps for dataset in apart) - 2000
+
+
+def test_datasets_of_one_task_share() -> None:
+    with pytest.raises(uw.DatasetError, match="expected datasets of one task, found acrobot, cartpole"):
+        make_shared_data(["cartpole-random", "acrobot-random"])
+    with pytest.raises(uw.DatasetError, match="found none"):
+        make_shared_data([])

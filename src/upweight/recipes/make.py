@@ -1,14 +1,20 @@
-"""``make_dataset``: datasets by name."""
+"""Datasets by name: one (:func:`make_dataset`), or several that share what they can (:func:`make_shared_data`)."""
+
+from collections.abc import Sequence
+from typing import NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from upweight.base.errors import DatasetError
 from upweight.base.optional import installed_versions
+from upweight.data.columns import ArrayColumn
 from upweight.data.dataset import Dataset
 from upweight.data.fingerprint import content_hash
 from upweight.data.mix import concat
+from upweight.data.segment import Episodes
 from upweight.recipes.recipe import Part, find_recipe
-from upweight.recipes.streams import Chunk, Stream
+from upweight.recipes.streams import Stream, episodes_for
 from upweight.recipes.tasks import Task
 
 
@@ -27,10 +33,9 @@ def make_dataset(name: str, *, steps: int | None = None, seed: int = 0, workers:
         )
     parts, about = [], []
     for part in recipe.parts:
-        target = part_steps(part, total)
-        played = play_part(recipe.task, part, target, seed=seed, workers=workers)
+        played = _play(recipe.task, part, total, seed=seed, workers=workers)
         policy = {} if part.rung is None else {"mean_return": part.rung.mean_return, "sha256": part.rung.sha256}
-        counts = {"target_steps": target, "steps": played.num_steps, "episodes": played.num_episodes}
+        counts = {"target_steps": _steps_of(part, total), "steps": played.num_steps, "episodes": played.num_episodes}
         parts.append(played)
         about.append({"label": part.label, "policy": policy or "uniformly random actions", **counts})
     dataset = concat(parts, source=name)
@@ -44,34 +49,67 @@ def make_dataset(name: str, *, steps: int | None = None, seed: int = 0, workers:
     )
 
 
-def part_steps(part: Part, total: int) -> int:
+class SharedData(NamedTuple):
+    """Several datasets of one task in one: ``dataset.subset(episodes[name])`` is the one of that name, episode by episode."""
+
+    dataset: Dataset
+    episodes: dict[str, NDArray[np.int64]]
+
+
+def make_shared_data(
+    names: Sequence[str], *, steps: int | None = None, seed: int = 0, workers: int | None = None
+) -> SharedData:
+    """Some datasets of one task, with what they share there once; ``steps`` is the size of each (default: the task's).
+
+    Datasets by name are prefixes of streams, so ten mixes of an expert and random actions need no more than the longest prefix
+    of either. An engine that trains agents on parts of such data trains them all together.
+    """
+    recipes = [find_recipe(name) for name in names]
+    tasks = {recipe.task.name: recipe.task for recipe in recipes}
+    if len(tasks) != 1:
+        raise DatasetError(f"expected datasets of one task, found {', '.join(sorted(tasks)) or 'none'}")
+    (task,) = tasks.values()
+    total = task.steps if steps is None else steps
+    longest: dict[tuple[str, str], Part] = {}  # of the parts that are prefixes of one stream
+    for part in (part for recipe in recipes for part in recipe.parts):
+        longest[_stream(part)] = max(longest.get(_stream(part), part), part, key=lambda each: each.share)
+    played = {key: _play(task, part, total, seed=seed, workers=workers) for key, part in longest.items()}
+    counts = [dataset.num_episodes for dataset in played.values()]
+    firsts = dict(zip(played, np.cumsum(counts) - counts, strict=True))
+
+    def episodes_of(part: Part) -> NDArray[np.int64]:
+        key = _stream(part)
+        return firsts[key] + np.arange(episodes_for(played[key].lengths, _steps_of(part, total)))
+
+    episodes = {recipe.name: np.concatenate([episodes_of(part) for part in recipe.parts]) for recipe in recipes}
+    together = concat(list(played.values()), source=f"{task.name} datasets")
+    return SharedData(together.with_metadata(env_id=task.env_id), episodes)
+
+
+def _stream(part: Part) -> tuple[str, str]:
+    return part.label, "" if part.rung is None else part.rung.sha256
+
+
+def _steps_of(part: Part, total: int) -> int:
     """How many steps of a dataset of ``total`` a part must reach."""
     return max(1, round(part.share * total))
 
 
-def play_part(task: Task, part: Part, steps: int, *, seed: int, workers: int | None) -> Dataset:
-    """The first episodes of a part's stream that reach ``steps``, with its label."""
-    chunk = Stream(task, part.rung, seed).collect(steps, workers=workers)
-    return _as_dataset(chunk, task, part.label)
-
-
-def _as_dataset(chunk: Chunk, task: Task, label: str) -> Dataset:
-    ends = np.cumsum(chunk.lengths)
-    last_visited = ends + np.arange(len(ends))  # place in visited of each episode's last observation
-    is_start, is_end = np.ones(len(chunk.visited), bool), np.ones(len(chunk.visited), bool)
-    is_start[last_visited] = False
-    is_end[np.append(0, last_visited[:-1] + 1)] = False
-    terminated, truncated = np.zeros(len(chunk.rewards), bool), np.zeros(len(chunk.rewards), bool)
-    terminated[ends - 1] = chunk.terminated
-    truncated[ends - 1] = chunk.truncated & ~chunk.terminated
-    return Dataset.from_arrays(
-        observations=chunk.visited[is_start],
-        next_observations=chunk.visited[is_end],
-        actions=chunk.actions,
+def _play(task: Task, part: Part, total: int, *, seed: int, workers: int | None) -> Dataset:
+    """The first episodes of a part's stream that reach its share of ``total`` steps, with its label."""
+    chunk = Stream(task, part.rung, seed).collect(_steps_of(part, total), workers=workers)
+    last_visited = np.cumsum(chunk.lengths + 1) - 1  # [n] place in visited of each episode's last observation
+    is_first, is_last = np.zeros(len(chunk.visited), bool), np.zeros(len(chunk.visited), bool)
+    is_first[last_visited - chunk.lengths] = is_last[last_visited] = True
+    truncated = chunk.truncated & ~chunk.terminated
+    ended = chunk.terminated | truncated
+    return Dataset.assemble(
+        episodes=Episodes(chunk.lengths, chunk.terminated, truncated, ended, np.ones(len(ended), bool)),
+        observations=ArrayColumn(chunk.visited[~is_last]),
+        next_observations=ArrayColumn(chunk.visited[~is_first]),
+        actions=ArrayColumn(chunk.actions),
         rewards=chunk.rewards,
-        terminated=terminated,
-        truncated=truncated,
-        labels=[label] * len(ends),
+        labels=[part.label] * len(ended),
         num_actions=task.num_actions,
-        source=f"{task.name}-{label}",
+        source=f"{task.name}-{part.label}",
     )

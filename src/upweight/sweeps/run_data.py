@@ -12,7 +12,7 @@ from upweight.data.fingerprint import content_hash, fingerprint
 from upweight.data.reference_scores import find_reference_scores, normalize_returns
 from upweight.data.statistics import positive_sided_variance
 from upweight.loading import load
-from upweight.recipes.pools import make_pool
+from upweight.recipes.make import make_shared_data
 from upweight.recipes.recipe import find_recipe
 from upweight.studies.fit import with_actions_of
 from upweight.studies.run_spec import DataSpec
@@ -85,5 +85,5 @@ def load_data(population: Population, *, workers: int | None = None) -> RunData:
                 "remove the training from the store's folder work, or use the version that began it"
             )
     names = list(dict.fromkeys(data.name for data in population.data))
-    pool = make_pool(names, steps=first.steps, seed=first.seed or 0, workers=workers)
-    return RunData(pool.dataset, pool.episodes)
+    shared = make_shared_data(names, steps=first.steps, seed=first.seed or 0, workers=workers)
+    return RunData(shared.dataset, shared.episodes)
