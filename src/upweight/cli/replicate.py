@@ -1,9 +1,8 @@
 """``upweight replicate``: do the paper's claims hold in a store of results?"""
 
 import argparse
-from pathlib import Path
 
-from upweight.cli.report import RESULTS_HELP
+from upweight.cli.report import add_results
 from upweight.cli.terminal import print_json
 from upweight.report.replicate import replicate
 from upweight.report.results import collect
@@ -29,10 +28,7 @@ a check pools datasets: "RW, 5%" is RW against Uniform on all mixes with 5% of g
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("results", metavar="RESULTS", type=Path, nargs="+", help=RESULTS_HELP)
-    parser.add_argument("--seed", type=int, default=0, help="of the bootstrap (default: 0)")
-    parser.add_argument("--resamples", type=int, default=2000, help="of the bootstrap (default: 2000)")
-    parser.add_argument("--updates", type=int, help="use runs of this length (default: each algorithm's longest)")
+    add_results(parser)
     parser.add_argument("--json", action="store_true", help="print JSON instead of text")
 
 

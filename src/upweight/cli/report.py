@@ -19,17 +19,22 @@ bold: better than Uniform (95% interval of the probability of improvement above 
 given to fewer than 5 seeds
 a diverged run counts as 0 (a random policy) or as the worst other run on its dataset, whichever is lower; as the latter where
 there are no reference scores; the page lists every run"""
-RESULTS_HELP = "folder written by `upweight sweep`, or a file that `Store.pack` wrote"
+
+
+def add_results(parser: argparse.ArgumentParser) -> None:
+    """Which results to look at, and the bootstrap of their intervals; also for ``upweight replicate``."""
+    about = "folder written by `upweight sweep`, or a file that `Store.pack` wrote"
+    parser.add_argument("results", metavar="RESULTS", type=Path, nargs="+", help=about)
+    parser.add_argument("--seed", type=int, default=0, help="of the bootstrap (default: 0)")
+    parser.add_argument("--resamples", type=int, default=2000, help="of the bootstrap (default: 2000)")
+    parser.add_argument("--updates", type=int, help="take runs of this length (default: each algorithm's longest)")
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("results", metavar="RESULTS", type=Path, nargs="+", help=RESULTS_HELP)
+    add_results(parser)
     parser.add_argument(
         "-o", "--output", type=Path, default=Path("report.html"), help="the page (default: report.html)"
     )
-    parser.add_argument("--seed", type=int, default=0, help="of the bootstrap (default: 0)")
-    parser.add_argument("--resamples", type=int, default=2000, help="of the bootstrap (default: 2000)")
-    parser.add_argument("--updates", type=int, help="show runs of this length (default: each algorithm's longest)")
 
 
 def run(arguments: argparse.Namespace) -> None:

@@ -148,6 +148,11 @@ def _check_settings(rng: np.random.Generator, confidence: float, resamples: int)
         raise ScoreError(f"expected rng to be a numpy Generator, found {rng!r}: give np.random.default_rng(seed)")
     if not 0 < confidence < 1:
         raise ScoreError(f"expected a confidence between 0 and 1, found {confidence}")
+    check_resamples(resamples)
+
+
+def check_resamples(resamples: int) -> None:
+    """Whether there are any."""
     if resamples < 1:
         raise ScoreError(f"expected at least one resample, found {resamples}: 2000 is usual")
 

@@ -14,6 +14,7 @@ from upweight.report.statistics.bootstrap import (
     FEW_RUNS,
     Estimate,
     ProfileBand,
+    check_resamples,
     interval,
     interval_of_pair,
     profile_band,
@@ -37,8 +38,7 @@ class Intervals:
     def __post_init__(self) -> None:
         if self.seed < 0:
             raise ScoreError(f"expected a seed of the bootstrap of 0 or more, found {self.seed}")
-        if self.resamples < 1:
-            raise ScoreError(f"expected at least one resample, found {self.resamples}: 2000 is usual")
+        check_resamples(self.resamples)
 
     def of(self, statistic: Callable[..., Any], scores: GivenScores) -> Estimate:
         """Any statistic of ``aggregate``."""
