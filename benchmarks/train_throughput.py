@@ -86,9 +86,9 @@ def prepare(name: str, agents: int, dtype: str, dataset: uw.Dataset, kind: type[
     box = {"progress": program.start(stacked), "done": 0}
 
     def advance(count: int) -> None:
-        progress, _, healthy = program.advance(box["progress"], stacked, data, box["done"], count)
+        progress, _, counts = program.advance(box["progress"], stacked, data, box["done"], count)
         box["progress"], box["done"] = progress, box["done"] + count
-        jax.block_until_ready(healthy)
+        jax.block_until_ready(counts)
 
     return advance
 

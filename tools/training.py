@@ -274,7 +274,7 @@ class Training:
             row[: len(returns)] = returns
         self.state = State(agents, replay, jnp.asarray(recent))
         path = self.folder / "checkpoint.safetensors"
-        save_checkpoint(path, take_snapshot(self.state), updates=self.rounds, identity=self._identity())
+        save_checkpoint(path, take_snapshot(self.state), num_updates=self.rounds, identity=self._identity())
         _log.info("checkpoint at %d steps", self.steps)
 
     def _identity(self) -> str:

@@ -2,9 +2,11 @@
 
 import json
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 import pytest
 
@@ -78,6 +80,27 @@ def test_learns_repeats_itself_and_can_be_saved_and_run(name: str, tmp_path: Pat
     drawn = policy.act(observations, np.random.default_rng(0))
     assert drawn.shape == policy.act(observations).shape
     assert set(drawn) <= set(range(4)) if ds.discrete_actions else (np.abs(drawn) <= 1).all()
+
+
+@every
+def test_the_first_phase_reports_every_metric_and_each_is_counted(name: str) -> None:
+    program, agents, data = build(
+        [uw.Run(small_config(name), "rw"), uw.Run(small_config(name), "rw", 1)], dataset_for(name)
+    )
+    progress, drawn = (
+        program.start(agents),
+        jax.vmap(lambda agent: program._draw(agent, data.layout, jnp.int32(0)))(agents),
+    )
+    names = []
+    for phase in range(program.period):
+        step = jax.vmap(partial(program._agent_update, data=data, update=jnp.int32(0), phase=phase))
+        names.append(set(jax.eval_shape(step, progress, agents, drawn)[1]))
+    assert set().union(*names) == names[0]
+    _, sums, counts = program.advance(progress, agents, data, 0, 5)
+    assert set(sums) == set(counts) == names[0]
+    for metric, count in counts.items():
+        expected = sum(metric in names[update % program.period] for update in range(5))
+        np.testing.assert_array_equal(count, [expected, expected])
 
 
 @every

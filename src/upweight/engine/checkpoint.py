@@ -24,9 +24,9 @@ def take_snapshot(progress: Any) -> Snapshot:
     return {jax.tree_util.keystr(place): np.array(leaf) for place, leaf in leaves}
 
 
-def save_checkpoint(path: Path, snapshot: Snapshot, *, updates: int, identity: str) -> None:
+def save_checkpoint(path: Path, snapshot: Snapshot, *, num_updates: int, identity: str) -> None:
     """``identity`` says what the training is; only the same one may go on from here."""
-    about = {"upweight_checkpoint": str(FORMAT_VERSION), "updates": str(updates), "identity": identity}
+    about = {"upweight_checkpoint": str(FORMAT_VERSION), "updates": str(num_updates), "identity": identity}
     write_safetensors(path, snapshot, about)
 
 

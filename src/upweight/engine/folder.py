@@ -56,7 +56,7 @@ class TrainingFolder:
 
     # ---- a program under way ------------------------------------------------------------------------------------
     def save_checkpoint(self, program: int, snapshot: Snapshot, num_updates: int) -> None:
-        save_checkpoint(self._checkpoint(program), snapshot, updates=num_updates, identity=self.identity)
+        save_checkpoint(self._checkpoint(program), snapshot, num_updates=num_updates, identity=self.identity)
 
     def load_checkpoint(self, program: int, like: Tree) -> tuple[Tree, int] | None:
         """The population as it was saved and the number of updates it had had, if it was; ``like`` gives the structure."""

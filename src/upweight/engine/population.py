@@ -111,25 +111,20 @@ class Program:
         """Draw all batches, then scan over whole periods and unroll what is left."""
         updates = first + jnp.arange(size, dtype=jnp.int32)
         drawn = jax.vmap(lambda t: jax.vmap(lambda agent: self._draw(agent, data.layout, t))(agents))(updates)
-        periods = size // self.period
+        whole = size // self.period * self.period
 
         def one_period(carry: Any, inputs: Any) -> tuple[Any, None]:
-            times, draws = inputs
-            for phase in range(self.period):
+            times, draws = inputs  # [period], [period, ...]; at the end maybe fewer
+            for phase in range(len(times)):
                 here = jax.tree.map(lambda leaf, phase=phase: leaf[phase], draws)
                 carry = self._one_update(carry, agents, data, times[phase], here, phase)
             return carry, None
 
-        if periods:
-            head = jax.tree.map(
-                lambda leaf: leaf[: periods * self.period].reshape(periods, self.period, *leaf.shape[1:]),
-                (updates, drawn),
-            )
-            carry, _ = jax.lax.scan(one_period, carry, head)
-        for number in range(periods * self.period, size):
-            here = jax.tree.map(lambda leaf, number=number: leaf[number], drawn)
-            carry = self._one_update(carry, agents, data, updates[number], here, number % self.period)
-        return carry
+        def periods(leaf: Array) -> Array:
+            return leaf[:whole].reshape(-1, self.period, *leaf.shape[1:])
+
+        carry, _ = jax.lax.scan(one_period, carry, jax.tree.map(periods, (updates, drawn)))
+        return one_period(carry, jax.tree.map(lambda leaf: leaf[whole:], (updates, drawn)))[0]
 
     def _one_update(self, carry: Any, agents: Agents, data: Data, update: Array, drawn: Any, phase: int) -> Any:
         progress, sums, counts = carry

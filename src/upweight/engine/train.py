@@ -196,7 +196,7 @@ def _train_program(task: _Task, recorder: "_Recorder | None", callbacks: Sequenc
         if recorder is not None:
             progress, done, history = recorder.resume(progress)
         jax.block_until_ready(progress)  # type: ignore[no-untyped-call]
-    with recorder or contextlib.nullcontext():
+    with recorder.writing if recorder is not None else contextlib.nullcontext():
         began = time.perf_counter()
         for step in advances(program, agents, data, progress, done, task):
             rate = (step.num_updates - done) / (time.perf_counter() - began)
@@ -224,7 +224,7 @@ class _Recorder:
         self._every = every or 10 * task.chunk
         self._deadline = math.inf if deadline is None else deadline
         self._saved_at = 0
-        self._writing = Background()
+        self.writing = Background()
 
     def finished(self) -> list[RunResult] | None:
         """What an earlier call trained to the end, if it did."""
@@ -242,12 +242,6 @@ class _Recorder:
         progress, self._saved_at = self._folder.load_checkpoint(self._program, fresh) or (fresh, 0)
         return progress, self._saved_at, self._folder.read_metrics(self._task.numbers, self._saved_at)
 
-    def __enter__(self) -> None:
-        self._writing.__enter__()
-
-    def __exit__(self, *error: Any) -> None:
-        self._writing.__exit__(*error)
-
     def keep(self, step: Advance) -> None:
         """Write what is new; pause the training if its deadline is over."""
         self._folder.append_metrics(step.records)
@@ -255,9 +249,9 @@ class _Recorder:
             return
         late = time.monotonic() > self._deadline
         if late or step.num_updates - self._saved_at >= self._every:
-            self._writing.wait()  # at most one is under way
+            self.writing.wait()  # at most one is under way
             snapshot = take_snapshot(step.progress)
-            self._writing.start(partial(self._folder.save_checkpoint, self._program, snapshot, step.num_updates))
+            self.writing.start(partial(self._folder.save_checkpoint, self._program, snapshot, step.num_updates))
             self._saved_at = step.num_updates
         if late:
             where = f"{step.num_updates:,} of {self._task.num_updates:,} updates of {self._task.title}"
