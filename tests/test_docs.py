@@ -4,6 +4,7 @@ import itertools
 import json
 import os
 import re
+from collections.abc import Iterator
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -23,6 +24,15 @@ def blocks(page: Path) -> list[tuple[str, str]]:
     return BLOCK.findall(page.read_text())
 
 
+@pytest.fixture
+def own_algorithms() -> Iterator[None]:
+    """What a page adds is forgotten after it."""
+    from upweight.engine.algorithm import algorithms
+
+    yield
+    algorithms.cache_clear()
+
+
 @pytest.fixture(scope="module")
 def workplace(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A folder with a ``demo/mixed.hdf5`` like the one of the demo, but smaller."""
@@ -33,6 +43,7 @@ def workplace(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.mark.slow
+@pytest.mark.usefixtures("own_algorithms")
 @pytest.mark.filterwarnings("ignore::DeprecationWarning:ray.data.context")  # Ray Data, of its own settings
 @pytest.mark.filterwarnings("ignore:os.fork:RuntimeWarning")  # JAX, when Ray starts its servers
 @pytest.mark.parametrize("page", PAGES, ids=[str(page.relative_to(ROOT)) for page in PAGES])
