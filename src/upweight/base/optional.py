@@ -1,6 +1,8 @@
 """Packages that come with an extra."""
 
 import importlib
+from collections.abc import Iterator
+from contextlib import contextmanager
 from importlib.metadata import PackageNotFoundError, version
 from typing import Any
 
@@ -13,6 +15,17 @@ def require(package: str, *, extra: str, purpose: str) -> Any:
         return importlib.import_module(package)
     except ImportError:
         raise MissingExtraError(purpose, package.split(".")[0], extra) from None
+
+
+@contextmanager
+def importing(*, extra: str, purpose: str) -> Iterator[None]:
+    """Around imports of modules that need what an extra brings."""
+    try:
+        yield
+    except MissingExtraError:
+        raise
+    except ImportError as error:
+        raise MissingExtraError(purpose, str(error.name), extra) from None
 
 
 def installed_versions(*packages: str) -> dict[str, str | None]:

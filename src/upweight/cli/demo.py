@@ -6,7 +6,8 @@ from pathlib import Path
 
 import numpy as np
 
-from upweight.base.errors import DatasetError, MissingExtraError, UpweightError
+from upweight.base.errors import DatasetError, UpweightError
+from upweight.base.optional import importing
 from upweight.base.text import table
 from upweight.cli.terminal import command_name, print_report
 from upweight.inspection.plot import plot_weights
@@ -37,14 +38,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> None:
-    try:
+    with importing(extra="train", purpose="the demo"):
         from upweight.recipes.make import make_dataset
         from upweight.report.page import write_report
         from upweight.studies.experiment_file import read_experiment
         from upweight.studies.store import Store
         from upweight.sweeps.sweep import plan_sweep, sweep
-    except ImportError as error:
-        raise MissingExtraError("the demo", str(error.name), "train") from None
     if arguments.seed < 0:
         raise DatasetError(f"expected --seed 0 or more, found {arguments.seed}")
     output: Path = arguments.output

@@ -6,7 +6,7 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from upweight.base.errors import MissingExtraError
+from upweight.base.optional import importing
 from upweight.cli.options import add_settings, parse_settings
 from upweight.cli.terminal import print_error, print_json
 
@@ -53,12 +53,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> bool:
     """Whether nothing failed."""
-    try:
+    with importing(extra="train", purpose="a sweep"):
         from upweight.studies.experiment_file import read_experiment
         from upweight.sweeps.executor import LocalExecutor
         from upweight.sweeps.sweep import plan_sweep, sweep
-    except ImportError as error:
-        raise MissingExtraError("a sweep", str(error.name), "train") from None
     experiment = read_experiment(
         arguments.experiment,
         scale=arguments.scale,

@@ -6,7 +6,8 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from upweight.base.errors import MissingExtraError, WeightingError
+from upweight.base.errors import WeightingError
+from upweight.base.optional import importing
 from upweight.base.text import number, table
 from upweight.cli.options import (
     add_data,
@@ -71,11 +72,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> None:
-    try:
+    with importing(extra="train", purpose="training"):
         from upweight.engine.run import Run, algorithm_config, named_weighting
         from upweight.engine.train import plan_training, train
-    except ImportError as error:
-        raise MissingExtraError("training", str(error.name), "train") from None
     if arguments.seeds < 1:
         raise WeightingError(f"--seeds: expected at least 1, found {arguments.seeds}")
     names = arguments.algorithm or ["bc"]
