@@ -4,6 +4,7 @@ import hashlib
 import json
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
+from functools import cached_property
 from typing import Any
 
 from upweight.engine.config import Config
@@ -49,7 +50,7 @@ class RunSpec:
             del described["data"]["edition"]
         return {"format": FORMAT_VERSION, **described}
 
-    @property
+    @cached_property
     def run_id(self) -> str:
         """A hash of all of it, but for the path of a file and how it is read: what it holds counts, not where it lies."""
         described = self.to_dict()

@@ -1,1 +1,1 @@
-"""Doing a study: plan, claim, train, evaluate, store."""
+"""Doing a study: plan, take, train, evaluate, store."""
