@@ -1,8 +1,16 @@
 import numpy as np
 import pytest
 from hypothesis import given, strategies as st
+from numpy.typing import NDArray
 
-from upweight.samplers.alias import build_alias_table, table_probabilities
+from upweight.samplers.alias import AliasTable, build_alias_table
+
+
+def table_probabilities(table: AliasTable) -> NDArray[np.float64]:
+    """[K] the probabilities the table really draws with."""
+    count = len(table.threshold)
+    owned = table.threshold / count
+    return owned + np.bincount(table.alias, weights=(1.0 - table.threshold) / count, minlength=count)
 
 
 @given(st.lists(st.one_of(st.just(0.0), st.floats(1e-12, 1e6)), min_size=1, max_size=200))

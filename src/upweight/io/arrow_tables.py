@@ -31,7 +31,7 @@ def to_numpy(values: Any, *, key: str, path: Path) -> NDArray[Any]:
     if pa.types.is_fixed_size_list(kind) or pa.types.is_list(kind) or pa.types.is_large_list(kind):
         inner = to_numpy(values.flatten(), key=key, path=path)
         rows = len(values)
-        if rows == 0 or len(inner) % rows or (not pa.types.is_fixed_size_list(kind) and _is_ragged(values, pa)):
+        if rows == 0 or len(inner) % rows or (not pa.types.is_fixed_size_list(kind) and _is_ragged(values)):
             raise DatasetError(f"{path}: key {key!r}: expected vectors of one length in every row")
         return inner.reshape(rows, len(inner) // rows, *inner.shape[1:])
     if not (pa.types.is_boolean(kind) or pa.types.is_integer(kind) or pa.types.is_floating(kind)):
@@ -39,11 +39,8 @@ def to_numpy(values: Any, *, key: str, path: Path) -> NDArray[Any]:
     return np.asarray(values.to_numpy(zero_copy_only=False))
 
 
-def _is_ragged(values: Any, pa: Any) -> bool:
-    import pyarrow.compute as compute
-
-    sizes = compute.list_value_length(values)
-    return bool(pa.compute.min_max(sizes)["min"].as_py() != pa.compute.min_max(sizes)["max"].as_py())
+def _is_ragged(values: Any) -> bool:
+    return len(np.unique(values.value_lengths().to_numpy(zero_copy_only=False))) > 1
 
 
 def read_column(paths: Sequence[Path], name: str) -> NDArray[Any]:

@@ -46,21 +46,10 @@ def read(
     done_is_terminal: bool = False,
 ) -> Dataset:
     """Episode indices, flags and rewards at once; observations and actions when they are looked at."""
-    pq = parquet_module()
     source = str(path)
-    paths = shards(path)
-    if not paths:
-        raise DatasetError(f"{path}: expected Parquet files, found none")
-    num_rows = []
-    for shard in paths:
-        with reading(shard, "the Parquet footer"):
-            num_rows.append(pq.ParquetFile(shard).metadata.num_rows)
-    if not sum(num_rows):
-        raise DatasetError(f"{path}: expected at least one step, found none")
-    paths = [shard for shard, rows in zip(paths, num_rows, strict=True) if rows]
-    num_rows = [rows for rows in num_rows if rows]
+    paths, num_rows = _filled_shards(path)
     with reading(paths[0], "the Parquet schema"):
-        schema = pq.read_schema(paths[0])
+        schema = parquet_module().read_schema(paths[0])
     names = list(schema.names)
     own = _own_description(schema.metadata or {}, paths[0])
     ids = as_vector(
@@ -146,6 +135,21 @@ def shards(path: Path) -> list[Path]:
         return [path]
     where = path / "data" if (path / "meta" / "info.json").is_file() else path
     return sorted(where.rglob("*.parquet"), key=lambda file: [_natural(part) for part in file.relative_to(where).parts])
+
+
+def _filled_shards(path: Path) -> tuple[list[Path], list[int]]:
+    """The files that have rows, and how many."""
+    pq = parquet_module()
+    rows = {}
+    for shard in shards(path):
+        with reading(shard, "the Parquet footer"):
+            rows[shard] = pq.ParquetFile(shard).metadata.num_rows
+    if not rows:
+        raise DatasetError(f"{path}: expected Parquet files, found none")
+    filled = {shard: count for shard, count in rows.items() if count}
+    if not filled:
+        raise DatasetError(f"{path}: expected at least one step, found none")
+    return list(filled), list(filled.values())
 
 
 def _natural(text: str) -> list[tuple[bool, int, str]]:

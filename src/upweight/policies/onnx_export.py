@@ -1,13 +1,12 @@
 """A policy's deterministic action as an ONNX graph, for robots and services without Python."""
 
-import importlib
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from upweight.base.errors import MissingExtraError
 from upweight.base.files import atomic_target
+from upweight.base.optional import require
 from upweight.policies.policy import Policy
 
 OPSET = 17
@@ -15,10 +14,7 @@ OPSET = 17
 
 def export_onnx(policy: Policy, path: str | Path) -> None:
     """Write ``observations`` [E, d] float32 -> ``actions`` ([E, a] float32, or [E] int64 if discrete)."""
-    try:
-        onnx = importlib.import_module("onnx")
-    except ImportError:
-        raise MissingExtraError("exporting to ONNX", "onnx", "onnx") from None
+    onnx = require("onnx", extra="onnx", purpose="exporting to ONNX")
     helper, kinds = onnx.helper, onnx.TensorProto
     nodes, constants = [], []
 

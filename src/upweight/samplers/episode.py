@@ -15,7 +15,7 @@ from upweight.base.errors import WeightingError
 from upweight.data.dataset import Dataset
 from upweight.data.statistics import episode_mass
 from upweight.data.validate import as_weights
-from upweight.samplers.draw import TwoLevelDraw
+from upweight.samplers.alias import TwoLevelDraw
 from upweight.samplers.sampler import Sampler
 
 

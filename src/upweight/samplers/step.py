@@ -9,7 +9,7 @@ from numpy.typing import ArrayLike, NDArray
 from upweight.base.errors import WeightingError
 from upweight.data.dataset import Dataset
 from upweight.data.validate import as_weights
-from upweight.samplers.draw import TwoLevelDraw
+from upweight.samplers.alias import TwoLevelDraw
 from upweight.samplers.sampler import Sampler
 
 
