@@ -2,13 +2,13 @@
 
     python benchmarks/results_page.py
 
-Adapters' speeds and trainings are those of benchmarks/adapters.py, the scores in Hopper those of
+Adapters' speeds and trainings are those of benchmarks/adapters.py, the scores of mixed datasets those of
 
-    upweight sweep paper/mixed --only "hopper-*" --algorithm bc --algorithm td3_bc --set updates=250_000 -o float32
-    upweight sweep paper/mixed --only "hopper-*" --algorithm bc --algorithm td3_bc --set updates=250_000 \
-        --set precision=bfloat16 -o bfloat16
+    upweight sweep paper/mixed --algorithm bc --set updates=250_000 -o mixed
+    upweight sweep paper/mixed --only "hopper-*" --algorithm td3_bc --set updates=250_000 -o mixed
 
-each packed into one file with ``uw.Store(folder).pack(file)``, and those at other temperatures and percentages of
+packed into one file with ``uw.Store("mixed").pack("mixed.jsonl")``. Precisions were compared on Hopper, on the first edition of
+its medium data, with BC and TD3+BC and ``--set precision=bfloat16``; other temperatures and percentages, on the same data, by
 
     upweight sweep paper/temperature --only "hopper-*" --algorithm bc --set updates=100_000 -o settings
     upweight sweep paper/percentage --only "hopper-*" --algorithm bc --set updates=100_000 -o settings
@@ -23,6 +23,7 @@ import re
 import shutil
 import tempfile
 from pathlib import Path
+from statistics import fmean
 from typing import Any
 
 from measure import RESULTS
@@ -30,38 +31,35 @@ from upweight.report.page import write_report
 from upweight.report.results import Results, collect
 from upweight.report.statistics.intervals import Intervals
 from upweight.report.table import as_markdown
-from upweight.report.tables import Score, aggregate_table, score_tables
+from upweight.report.tables import ScoreTable, aggregate_table, score_tables
 from upweight.studies.store import open_store
 
 ROOT = Path(__file__).parents[1]
-STORES = {name: RESULTS / f"hopper_mixed_{name}.jsonl" for name in ("float32", "bfloat16")}
+MIXED = RESULTS / "mixed.jsonl"
+PRECISIONS = {name: RESULTS / f"hopper_mixed_{name}.jsonl" for name in ("float32", "bfloat16")}
 SETTINGS = RESULTS / "hopper_settings.jsonl"
 DEMOS = [RESULTS / f"demo_seed{seed}.jsonl" for seed in range(3)]
-METHODS, SHORT = ("BC", "TD3+BC"), ("Uniform", "RW", "AW")
+METHODS, SIGMAS = ("BC", "TD3+BC"), (1, 5, 10, 50)
 FIGURES = {
-    STORES["float32"]: {
-        "sigma-1": "bc",
-        "sigma-2": "td3_bc",
-        "improvement-1": "improvement_bc",
-        "improvement-2": "improvement_td3_bc",
+    MIXED: {
+        "sigma-1": "mixed_bc",
+        "sigma-2": "mixed_td3_bc",
+        "improvement-1": "mixed_improvement_bc",
+        "improvement-2": "mixed_improvement_td3_bc",
+        "gain-1": "mixed_gain_bc",
     },
-    SETTINGS: {"temperature-1": "temperature_bc", "percentage-1": "percentage_bc"},
+    SETTINGS: {"temperature-1": "hopper_temperature_bc", "percentage-1": "hopper_percentage_bc"},
 }
 
 
 def sections() -> dict[str, str]:
     """Marker -> the Markdown that stands there."""
-    results = collect([open_store(path) for path in STORES.values()])
+    results = collect(open_store(MIXED))
     tables = {table.method: table for table in score_tables(results, Intervals())}
     found = {f"scores {method}": as_markdown(tables[method].shown(), notes=False) for method in METHODS}
-    rows = [("dataset", *(f"{method} {name}" for method in METHODS for name in SHORT)), ("---",) * 7]
-    for place, (dataset, _) in enumerate(tables["BC"].rows):
-        if dataset.sigma is not None:
-            cells = [tables[m].rows[place][1][tables[m].weightings.index(name)] for m in METHODS for name in SHORT]
-            rows.append((dataset.name.removeprefix("hopper-"), *map(short_cell, cells)))
-    found["short"] = markdown(rows)
+    found["means"] = markdown(mean_rows(tables["BC"]))
     found["aggregates"] = markdown(aggregate_lines(results))
-    found["precision"] = markdown(precision_rows(results))
+    found["precision"] = markdown(precision_rows(collect([open_store(path) for path in PRECISIONS.values()])))
     found["demo"] = markdown(demo_rows())
     found["temperature"] = markdown(setting_rows("rw", "temperature"))
     found["percentage"] = markdown(setting_rows("top", "fraction"))
@@ -97,9 +95,18 @@ def _by_library(name: str) -> dict[str, list[dict[str, Any]]]:
     return found
 
 
-def short_cell(score: Score | None) -> str:
-    assert score is not None and score.paper is not None
-    return f"{f'**{score.text}**' if score.is_better else score.text} ({score.paper:.2f})"
+def mean_rows(table: ScoreTable) -> list[tuple[str, ...]]:
+    """Mean score over all mixes of a share of good steps, by weighting, with the paper's in brackets."""
+    rows = [("", *(f"{sigma}% good steps" for sigma in SIGMAS)), ("---",) * (len(SIGMAS) + 1)]
+    for place, weighting in enumerate(table.weightings):
+        cells = []
+        for sigma in SIGMAS:
+            scores = [cells[place] for dataset, cells in table.rows if dataset.sigma == sigma]
+            found = [score for score in scores if score is not None]
+            paper = [score.paper for score in found if score.paper is not None]
+            cells.append(f"{fmean(score.mean for score in found):.2f}" + (f" ({fmean(paper):.2f})" if paper else ""))
+        rows.append((weighting, *cells))
+    return rows
 
 
 def aggregate_lines(results: Results) -> list[tuple[str, ...]]:
@@ -193,7 +200,7 @@ def main() -> None:
         with tempfile.TemporaryDirectory() as folder:
             drawn = write_report(store, Path(folder) / "report.html")
             for figure, name in figures.items():
-                shutil.copy(drawn / f"{figure}.svg", ROOT / "docs" / "images" / f"hopper_{name}.svg")
+                shutil.copy(drawn / f"{figure}.svg", ROOT / "docs" / "images" / f"{name}.svg")
 
 
 if __name__ == "__main__":
