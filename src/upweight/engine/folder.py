@@ -22,10 +22,10 @@ from upweight.data.dataset import Dataset
 from upweight.data.fingerprint import fingerprint
 from upweight.engine.checkpoint import Snapshot, Tree, damage_named, load_checkpoint, save_checkpoint
 from upweight.engine.run import Run
+from upweight.engine.tracking import Record
 from upweight.policies.policy import Policy, load_policy
 
 FORMAT_VERSION = 1
-Record = dict[str, Any]
 
 
 class TrainingFolder:

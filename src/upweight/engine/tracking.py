@@ -7,7 +7,7 @@ from typing import Any
 
 from upweight.base.errors import ConfigError
 
-Record = dict[str, Any]
+Record = dict[str, Any]  # of one run at one log interval: its number, its updates so far, the mean of each metric
 Callback = Callable[[Sequence[Record]], None]
 
 

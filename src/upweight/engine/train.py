@@ -4,7 +4,7 @@ import contextlib
 import logging
 import math
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
@@ -21,11 +21,12 @@ from upweight.data.dataset import Dataset
 from upweight.engine.algorithm import PolicyParts, Setup
 from upweight.engine.checkpoint import take_snapshot
 from upweight.engine.device import compilation_cache, interrupts_wait, number_types
-from upweight.engine.folder import Record, TrainingFolder, describe_training
+from upweight.engine.folder import TrainingFolder, describe_training
 from upweight.engine.plan import Plan, make_plan
 from upweight.engine.population import Agents, Data, Program, Progress, choose_block, choose_chunk
 from upweight.engine.prepare import make_agents, make_data, make_setup
 from upweight.engine.run import Run, check_runs
+from upweight.engine.tracking import Callback, Record
 from upweight.policies.policy import Policy
 
 
@@ -33,7 +34,6 @@ class TrainingPaused(UpweightError):
     """A training met its deadline; its folder holds a checkpoint to go on from with ``resume=True``."""
 
 
-Callback = Callable[[Sequence[Record]], None]
 _log = logging.getLogger("upweight")
 
 
