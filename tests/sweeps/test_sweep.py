@@ -388,6 +388,24 @@ def test_what_fails_does_not_stop_the_others(
     assert f"all 2 runs are in {store}" in capsys.readouterr().out
 
 
+def test_a_training_on_a_file_that_moved_goes_on(tmp_path: Path) -> None:
+    """With the options that the study has for it now."""
+    text = 'updates = 5\nenv = "CartPole-v1"\nalgorithms = ["discrete_bc"]\ndatasets = [{path = "a.npz", horizon = 9}]'
+    (tmp_path / "study.toml").write_text(text)
+    write_log(tmp_path / "a.npz")
+    store = Store(tmp_path / "store", create=True)
+    workplace = Work(store).take(pack(read_experiment(tmp_path / "study.toml").runs)[0])
+    assert workplace is not None
+    workplace.release()
+    (tmp_path / "a.npz").rename(tmp_path / "b.npz")
+    (tmp_path / "study.toml").write_text(text.replace("a.npz", "b.npz").replace("9", "7"))
+    study = read_experiment(tmp_path / "study.toml")
+    (population,) = plan_sweep(study, store).populations
+    assert population.population_id == workplace.population.population_id
+    (data,) = population.data
+    assert (data.name, data.options) == (str(tmp_path / "b.npz"), {"horizon": 7})
+
+
 def raising(error: Exception) -> Callable[..., None]:
     def fail(*_: object, **__: object) -> None:
         raise error
