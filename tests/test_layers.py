@@ -1,6 +1,7 @@
 """A lower layer never imports a higher one, and plug-ins do not import each other."""
 
 import ast
+import re
 from pathlib import Path
 
 import pytest
@@ -43,7 +44,7 @@ LOADED_BY_NAME = {
     "upweight.adapters.minari": {"minari"},
     "upweight.adapters.rllib": {"ray"},
 }
-ENGINE_LIBRARIES = {"jax", "optax"}  # at the top of what trains: the engine, experiments, behaviour policies
+ENGINE_LIBRARIES = {"jax", "optax"}  # at the top of what trains
 MODULES = sorted(SOURCE.rglob("*.py"))
 
 
@@ -121,3 +122,16 @@ def test_names_say_something() -> None:
 def test_every_package_module_has_a_docstring() -> None:
     for path in MODULES:
         assert ast.get_docstring(ast.parse(path.read_text())), path
+
+
+def test_the_picture_is_the_tree() -> None:
+    """ARCHITECTURE.md names every folder, and what each may import."""
+    rows = re.findall(
+        r"^\| `(\w+)(?:/|\.py)` \| (.*?) ?\| .* \|$", (SOURCE.parents[1] / "ARCHITECTURE.md").read_text(), re.M
+    )
+    shown = {
+        name: set(re.findall(r"`(\w+)`", allowed)) for name, allowed in rows if name not in {"__init__", "tools", "cli"}
+    }
+    assert shown == {name: allowed for name, allowed in ALLOWED.items() if name != "cli"}
+    folders = {path.name for path in SOURCE.iterdir() if path.is_dir() and (path / "__init__.py").exists()}
+    assert folders | {"loading"} == ALLOWED.keys()
