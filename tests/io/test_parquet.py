@@ -106,3 +106,14 @@ def test_a_newer_version_is_refused(tmp_path: Path) -> None:
         pq.write_table(changed, tmp_path / "b.parquet")
         with pytest.raises(uw.DatasetError, match=message):
             uw.load(tmp_path / "b.parquet")
+
+
+def test_a_file_that_holds_other_rows_than_it_said_is_noticed(tmp_path: Path) -> None:
+    path = tmp_path / "a.parquet"
+    uw.save(random_dataset(0, num_episodes=9), path)
+    ds = uw.load(path)
+    uw.save(random_dataset(1, num_episodes=3), path)
+    with pytest.raises(
+        uw.DatasetError, match=r"key 'observation': expected \d+ rows of shape \(3,\), found .* changed since"
+    ):
+        ds.observations  # noqa: B018

@@ -85,7 +85,13 @@ class ParquetColumn(Column):
         self._paths, self._name, self._num_rows = paths, name, num_rows
 
     def _read(self) -> Array:
-        return read_column(self._paths, self._name).reshape(self.shape)
+        array = read_column(self._paths, self._name)
+        if array.size != np.prod(self.shape, dtype=object):
+            raise DatasetError(
+                f"{self._paths[0]}: key {self._name!r}: expected {len(self)} rows of shape {self.shape[1:]}, found "
+                f"{array.shape}; the file is damaged, or changed since the dataset was opened"
+            )
+        return array.reshape(self.shape)
 
     def _read_rows(self, index: Index) -> Array:
         pq = parquet_module()
