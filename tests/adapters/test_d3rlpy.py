@@ -33,7 +33,7 @@ from d3rlpy.dataset import (
 
 import upweight as uw
 from support.adapters import Adapted, check_adapter, numbered_dataset, steps_of
-from support.datasets import random_dataset
+from support.datasets import random_dataset, with_arrays
 from upweight.adapters.d3rlpy import WeightedReplayBuffer
 from upweight.adapters.draws import Draws
 
@@ -500,19 +500,12 @@ def test_a_full_fifo_buffer() -> None:
 def test_what_d3rlpy_cannot_hold() -> None:
     dataset = numbered_dataset(terminated=False)
     following = dataset.next_observations.copy()
-    known = {
-        "observations": dataset.observations,
-        "actions": dataset.actions,
-        "rewards": dataset.rewards,
-        "terminated": dataset.terminated,
-        "truncated": dataset.truncated,
-    }
-    with_last = uw.Dataset.from_arrays(**known, next_observations=following)
+    with_last = with_arrays(dataset, next_observations=following)
     assert with_last.num_transitions.sum() == dataset.num_steps
     assert_d3rlpys_batches(dataset, with_last)  # the last step is left out, as d3rlpy does
     following[0] += 1
     with pytest.warns(uw.DataLossWarning, match="differ from the observation of the following step"):
-        WeightedReplayBuffer(uw.Dataset.from_arrays(**known, next_observations=following), "rw")
+        WeightedReplayBuffer(with_arrays(dataset, next_observations=following), "rw")
 
 
 @pytest.mark.parametrize("source", [None, [1, 2], SimpleNamespace(episodes=[1]), SimpleNamespace(episodes=3)])

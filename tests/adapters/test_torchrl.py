@@ -22,6 +22,7 @@ from torchrl.data import (
 
 import upweight as uw
 from support.adapters import Adapted, check_adapter, numbered_dataset, steps_of
+from support.datasets import with_arrays
 from upweight.adapters.torchrl import EpisodeWeightedSampler, to_dataset, to_tensordict
 
 pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning:abc")  # TorchRL's, on importing its collectors
@@ -37,14 +38,7 @@ def filled(rows: Any, sampler: EpisodeWeightedSampler | None = None, **options: 
 def known_ends() -> uw.Dataset:
     """A numbered dataset whose next observations are all known: every step is a row."""
     log = numbered_dataset()
-    return uw.Dataset.from_arrays(
-        observations=log.observations,
-        actions=log.actions,
-        rewards=log.rewards,
-        terminated=log.terminated,
-        truncated=log.truncated,
-        next_observations=log.next_observations + 0.5,
-    )
+    return with_arrays(log, next_observations=log.next_observations + 0.5)
 
 
 # ---- the contract ---------------------------------------------------------------------------------------------------

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import upweight as uw
-from support.datasets import assert_same, random_dataset
+from support.datasets import assert_same, random_dataset, with_arrays
 from upweight.io.format import Format
 from upweight.io.registry import formats
 
@@ -88,14 +88,7 @@ def test_what_is_read_back_is_what_was_kept(format_: Format, options: dict[str, 
 @every
 def test_next_observations_that_do_not_follow_are_kept_or_reported(format_: Format, tmp_path: Path) -> None:
     ds = random_dataset(4, num_episodes=8)
-    odd = uw.Dataset.from_arrays(
-        observations=ds.observations,
-        actions=ds.actions,
-        rewards=ds.rewards,
-        terminated=ds.terminated,
-        truncated=ds.truncated,
-        next_observations=ds.observations + 1,
-    )
+    odd = with_arrays(ds, next_observations=ds.observations + 1)
     path = target(format_, tmp_path)
     lost = save_quietly(odd, path, format_)
     if not any("next observations that differ" in item for item in lost):
@@ -108,15 +101,7 @@ def test_next_observations_of_which_some_last_ones_are_known_are_kept_or_reporte
 ) -> None:
     ds = random_dataset(4, num_episodes=8)
     known = np.arange(8) % 2 == 0
-    odd = uw.Dataset.from_arrays(
-        observations=ds.observations,
-        actions=ds.actions,
-        rewards=ds.rewards,
-        terminated=ds.terminated,
-        truncated=ds.truncated,
-        next_observations=ds.observations + 1,
-        final_known=known,
-    )
+    odd = with_arrays(ds, next_observations=ds.observations + 1, final_known=known)
     path = target(format_, tmp_path)
     lost = save_quietly(odd, path, format_)
     back = uw.load(path)

@@ -15,7 +15,7 @@ import numpy as np
 import pytest
 
 import upweight as uw
-from support.datasets import random_dataset, with_returns
+from support.datasets import random_dataset, with_arrays, with_returns
 from support.training import SMALL, build, dataset_for, draws, parameters, small_config
 from upweight.base.errors import CheckpointError
 from upweight.base.progress import listening
@@ -61,20 +61,14 @@ def test_the_updates_of_an_agent_that_diverged_are_those_its_policy_had() -> Non
     ds = dataset_for("td3_bc")
     rewards = np.array(ds.rewards)
     rewards[ds.starts[3]] = 1e30  # its square is too much, when it is drawn
-    hard = uw.Dataset.from_arrays(
-        observations=ds.observations,
-        actions=ds.actions,
-        rewards=rewards,
-        terminated=ds.terminated,
-        truncated=ds.truncated,
-    )
+    hard = with_arrays(ds, rewards=rewards)
     run = uw.Run(small_config("td3_bc"), "uniform", 4)
     (lost,) = uw.train(hard, [run], num_updates=60, log_every_updates=4)
     assert lost.diverged_at is not None and lost.diverged_at % 4 != 0 and lost.diverged_at > 4
     assert lost.updates == lost.diverged_at // 4 * 4
     (before,) = uw.train(hard, [run], num_updates=lost.updates)
     assert before.status == "finished" and before.updates == lost.updates
-    np.testing.assert_array_equal(parameters(before), parameters(lost))
+    np.testing.assert_allclose(parameters(before), parameters(lost), rtol=0, atol=1e-4)  # a third of one update
 
 
 def test_runs_on_parts_of_one_pool_train_in_one_program() -> None:
@@ -140,12 +134,7 @@ def test_actor_and_critic_may_draw_differently(name: str) -> None:
 
 def test_actions_outside_one_are_scaled_and_come_back() -> None:
     ds = with_returns(np.arange(20.0), observations=np.random.default_rng(0).normal(size=(20, 2)))
-    wide = uw.Dataset.from_arrays(
-        observations=ds.observations,
-        actions=np.where(ds.observations[:, :1] > 0, 3.0, -5.0).astype(np.float32),
-        rewards=ds.rewards,
-        terminated=ds.terminated,
-    )
+    wide = with_arrays(ds, actions=np.where(ds.observations[:, :1] > 0, 3.0, -5.0).astype(np.float32))
     config = uw.algorithm_config("bc", hidden_units=(32,), batch_size=32, learning_rate=1e-2)
     policy = uw.train(wide, [uw.Run(config)], num_updates=400)[0].policy
     assert (policy.action_low, policy.action_high) == (np.float32(-5), np.float32(3))
@@ -158,13 +147,7 @@ def test_bounds_of_actions_are_an_agents_own_per_dimension_and_bear_rounding() -
     actions = np.array(ds.actions)  # within [-1, 1]
     actions[0, 0] = 1.0000001
     actions[ds.starts[20] :, 1] *= 3.0
-    wide = uw.Dataset.from_arrays(
-        observations=ds.observations,
-        actions=actions,
-        rewards=ds.rewards,
-        terminated=ds.terminated,
-        truncated=ds.truncated,
-    )
+    wide = with_arrays(ds, actions=actions)
     few, all_of_them = uw.Run(small_config("bc"), "rw", 0, episodes=np.arange(20)), uw.Run(small_config("bc"), "rw", 1)
     one, other = uw.train(wide, [few, all_of_them], num_updates=20)
     np.testing.assert_array_equal(one.policy.action_low, [-1, -1])

@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 import upweight as uw
+from support.datasets import cartpole_log
 from upweight.report.names import name_weighting
 from upweight.studies.experiment_file import ExperimentError, find_experiment, read_experiment, suite_names
 from upweight.studies.run_spec import RunSpec, run_spec_from_dict
@@ -238,19 +239,8 @@ env = "CartPole-v1"
 @pytest.fixture
 def logs(tmp_path: Path) -> Path:
     (tmp_path / "data").mkdir()
-    uw.save(small_log(), tmp_path / "data" / "logs.npz")
+    uw.save(cartpole_log(), tmp_path / "data" / "logs.npz")
     return tmp_path
-
-
-def small_log(width: int = 4, actions: int = 2) -> uw.Dataset:
-    """Ten episodes of four steps."""
-    rng = np.random.default_rng(0)
-    return uw.Dataset.from_arrays(
-        observations=rng.standard_normal((40, width)).astype(np.float32),
-        actions=np.arange(40) % actions,
-        rewards=rng.random(40),
-        terminated=np.arange(40) % 4 == 3,
-    )
 
 
 def test_a_file_is_what_it_holds(logs: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -263,7 +253,7 @@ def test_a_file_is_what_it_holds(logs: Path, monkeypatch: pytest.MonkeyPatch) ->
     (logs / "data" / "logs.npz").rename(logs / "moved.npz")
     moved = read_experiment(write(logs, FILE_STUDY.replace("data/logs", "moved"))).runs[0]
     assert moved.run_id == run.run_id and moved.data.name != run.data.name
-    uw.save(small_log().subset([1, 2]), logs / "data" / "logs.npz")
+    uw.save(cartpole_log().subset([1, 2]), logs / "data" / "logs.npz")
     assert read_experiment(write(logs, FILE_STUDY)).runs[0].run_id != run.run_id
 
 
@@ -339,7 +329,7 @@ def test_options_that_cannot_be(logs: Path, entry: str, message: str) -> None:
 
 def test_actions_must_fit_the_environment(tmp_path: Path) -> None:
     (tmp_path / "data").mkdir()
-    uw.save(small_log(actions=3), tmp_path / "data" / "logs.npz")
+    uw.save(cartpole_log(actions=3), tmp_path / "data" / "logs.npz")
     with pytest.raises(ExperimentError, match="toml: env: actions: CartPole-v1 has 2, but .* has 3"):
         read_experiment(write(tmp_path, FILE_STUDY))
 
@@ -348,10 +338,10 @@ def test_a_log_need_not_show_every_action(tmp_path: Path) -> None:
     """The environment says how many there are, unless the file does."""
     (tmp_path / "data").mkdir()
     path = tmp_path / "data" / "logs.npz"
-    uw.save(small_log(actions=1), path)
+    uw.save(cartpole_log(actions=1), path)
     (run,) = read_experiment(write(tmp_path, FILE_STUDY)).runs
     assert load_data(Population((run,))).dataset.num_actions == 2
-    uw.save(small_log(actions=1).with_num_actions(3), path)
+    uw.save(cartpole_log(actions=1).with_num_actions(3), path)
     with pytest.raises(ExperimentError, match="toml: env: actions: CartPole-v1 has 2, but .* has 3"):
         read_experiment(write(tmp_path, FILE_STUDY))
 

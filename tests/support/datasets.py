@@ -44,6 +44,23 @@ def with_returns(returns: Any, *, lengths: Any = None, observations: Any = None,
     )
 
 
+def with_arrays(dataset: uw.Dataset, **changes: Any) -> uw.Dataset:
+    """The same steps with some arrays changed or added."""
+    names = ("observations", "actions", "rewards", "terminated", "truncated")
+    return uw.Dataset.from_arrays(**{name: getattr(dataset, name) for name in names} | changes)
+
+
+def cartpole_log(seed: int = 0, *, width: int = 4, actions: int = 2) -> uw.Dataset:
+    """Ten episodes of four steps, as of CartPole, or of another width and another number of actions."""
+    rng = np.random.default_rng(seed)
+    return uw.Dataset.from_arrays(
+        observations=rng.standard_normal((40, width)).astype(np.float32),
+        actions=np.arange(40) % actions,
+        rewards=rng.random(40),
+        terminated=np.arange(40) % 4 == 3,
+    )
+
+
 def random_dataset(
     seed: int = 0,
     *,

@@ -22,7 +22,8 @@ import pandas as pd
 import pytest
 
 import upweight as uw
-from support.finished_runs import write_finished
+from support.datasets import cartpole_log
+from support.results import write_finished
 from upweight.base.errors import DatasetError, MissingExtraError
 from upweight.cli.main import main
 from upweight.engine.train import TrainingPaused
@@ -343,18 +344,6 @@ def test_other_values_from_the_command_line(
         assert message in capsys.readouterr().err
 
 
-def write_log(path: Path, seed: int = 0) -> None:
-    """Ten episodes of four steps, as of CartPole."""
-    rng = np.random.default_rng(seed)
-    dataset = uw.Dataset.from_arrays(
-        observations=rng.standard_normal((40, 4)).astype(np.float32),
-        actions=np.arange(40) % 2,
-        rewards=rng.random(40),
-        terminated=np.arange(40) % 4 == 3,
-    )
-    uw.save(dataset, path)
-
-
 @pytest.mark.slow
 def test_what_fails_does_not_stop_the_others(
     tmp_path: Path, cache: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
@@ -367,9 +356,9 @@ def test_what_fails_does_not_stop_the_others(
         'algorithms = [{name = "discrete_bc", hidden_units = [8], batch_size = 16}]'
     )
     for seed, name in enumerate("ab"):
-        write_log(tmp_path / f"{name}.npz", seed)
+        uw.save(cartpole_log(seed), tmp_path / f"{name}.npz")
     study = read_experiment(path)
-    write_log(tmp_path / "a.npz", seed=7)
+    uw.save(cartpole_log(7), tmp_path / "a.npz")
     result = sweep(study, store)
     assert (result.finished, result.remaining, result.paused) == (1, 1, False)
     (failure,) = result.failures
@@ -392,7 +381,7 @@ def test_a_training_on_a_file_that_moved_goes_on(tmp_path: Path) -> None:
     """With the options that the study has for it now."""
     text = 'updates = 5\nenv = "CartPole-v1"\nalgorithms = ["discrete_bc"]\ndatasets = [{path = "a.npz", horizon = 9}]'
     (tmp_path / "study.toml").write_text(text)
-    write_log(tmp_path / "a.npz")
+    uw.save(cartpole_log(), tmp_path / "a.npz")
     store = Store(tmp_path / "store", create=True)
     workplace = Work(store).take(pack(read_experiment(tmp_path / "study.toml").runs)[0])
     assert workplace is not None

@@ -9,8 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from support.finished_runs import write_finished
-from support.results import data_spec
+from support.results import data_spec, write_finished
 from upweight.studies.run_spec import RunSpec
 from upweight.studies.store import Store
 from upweight.sweeps.packing import Population, pack

@@ -51,7 +51,7 @@ def test_candidates_are_spread_over_the_returns_of_the_best_agent(training: Path
 
 def test_candidates_lose_their_padding(training: Path, tmp_path: Path) -> None:
     task, candidates, policies = read_candidates(export_candidates(training, "hopper", tmp_path / "out"))
-    assert task == "hopper" and len(candidates) == len(policies) == 4 + len({(c.steps, c.seed) for c in candidates}) - 4
+    assert task == "hopper" and len(candidates) == len(policies) == len({(c.steps, c.seed) for c in candidates}) > 3
     from upweight.policies.safetensors_file import read_safetensors
 
     arrays, _ = read_safetensors(training / "snapshots" / f"{candidates[0].steps:09d}.safetensors")
