@@ -146,9 +146,8 @@ class Dataset:
     ) -> "Dataset":
         """Put checked parts together; what formats use after reading them."""
         if isinstance(rewards, np.ndarray):
-            rewards = ArrayColumn(
-                validate.as_rewards(rewards, key="rewards", num_steps=episodes.num_steps, source=source)
-            )
+            count = episodes.num_steps
+            rewards = ArrayColumn(validate.as_rewards(rewards, key="rewards", num_steps=count, source=source))
         validate.check_columns(episodes, observations, actions, rewards, next_observations, source=source)
         validate.check_num_actions(num_actions, actions, source=source)
         return cls(
@@ -352,9 +351,8 @@ class Dataset:
 
     def with_labels(self, labels: Sequence[str] | NDArray[np.str_] | str) -> "Dataset":
         """The same dataset with provenance ``labels`` [N], or one label for all episodes."""
-        if isinstance(labels, str):
-            labels = [labels] * self.num_episodes
-        return replace(self, labels=validate.as_labels(labels, num_episodes=self.num_episodes, source=self.source))
+        given = [labels] * self.num_episodes if isinstance(labels, str) else labels
+        return replace(self, labels=validate.as_labels(given, num_episodes=self.num_episodes, source=self.source))
 
     def with_num_actions(self, num_actions: int | None) -> "Dataset":
         """The same dataset, told how many discrete actions there are (it may not show them all)."""
@@ -381,8 +379,7 @@ class Dataset:
 
     def __getstate__(self) -> dict[str, Any]:
         """For worker processes: everything but what can be computed again."""
-        fields = {name: getattr(self, name) for name in self.__dataclass_fields__}
-        return {**fields, "metadata": dict(self.metadata)}
+        return {**{name: getattr(self, name) for name in self.__dataclass_fields__}, "metadata": dict(self.metadata)}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         self.__dict__.update(state, metadata=MappingProxyType(state["metadata"]))
