@@ -1,7 +1,12 @@
+from pathlib import Path
+
 import numpy as np
+import pytest
 
 import upweight as uw
 from support.datasets import with_returns
+from upweight.base.text import number
+from upweight.paper.tables import paper_rpsv, paper_scores
 
 rng = np.random.default_rng(0)
 
@@ -13,7 +18,8 @@ def test_a_few_good_episodes_among_many_poor_ones() -> None:
     assert suggestion.helps
     assert suggestion.weighting == uw.ReturnWeighting(0.1)
     text = str(suggestion)
-    assert "rises from" in text
+    assert "That is the return of the data drawn, not of a policy trained on it." in text
+    assert "for BC the paper states none" in text
     assert "luck" in text
 
 
@@ -29,9 +35,69 @@ def test_one_episode_has_nothing_to_compare_with() -> None:
 
 
 def test_all_about_as_good() -> None:
-    suggestion = uw.suggest(with_returns(rng.normal(1000, 5, 500)))
+    """Nearly all as good as the best: nothing to weight. All close to their mean: only the user knows."""
+    suggestion = uw.suggest(with_returns(np.concatenate([rng.normal(1000, 5, 500), [700.0] * 3])))
     assert not suggestion.helps
-    assert "will not help" in str(suggestion)
+    assert suggestion.weighting == uw.Uniform()
+    assert "most episodes are about as good as the best" in str(suggestion)
+    assert "whether that matters only you can say" in str(uw.suggest(with_returns(rng.normal(1000, 5, 500))))
+
+
+@pytest.mark.parametrize("kind", ["normal", "mixed", "few", "mostly good"])
+def test_advice_does_not_change_with_the_zero_or_the_unit_of_returns(kind: str) -> None:
+    returns = {
+        "normal": rng.normal(10, 5, 300),
+        "mixed": np.concatenate([rng.normal(100, 1, 30), rng.normal(0, 1, 300)]),
+        "few": rng.exponential(20, 12),
+        "mostly good": np.concatenate([rng.normal(100, 1, 500), np.zeros(5)]),
+    }[kind]
+    here = uw.suggest(with_returns(returns))
+    for scale, shift in ((1, 1e4), (1, -1e4), (0.01, 0), (100, 7)):
+        there = uw.suggest(with_returns(scale * returns + shift))
+        assert (there.weighting, there.helps) == (here.weighting, here.helps)
+
+
+def test_random_episodes_show_nothing() -> None:
+    """Two episodes: one is better, and that may be luck."""
+    suggestion = uw.suggest(with_returns([20.0, 3.0]))
+    assert not suggestion.helps
+    assert suggestion.weighting == uw.Uniform()
+    assert "Only about 1 episode in effect: the data cannot tell" in str(suggestion)
+
+
+def test_one_expert_episode_is_named_as_one() -> None:
+    """1 expert episode of 1,000 steps among 4,000 random steps."""
+    returns = np.concatenate([[3200.0], rng.normal(20, 15, 200)])
+    suggestion = uw.suggest(with_returns(returns, lengths=[1000, *[20] * 200]))
+    assert (suggestion.weighting, suggestion.helps) == (uw.Uniform(), False)
+    text = str(suggestion)
+    assert "Most of the gain is one episode's, good or lucky. Uniform sampling is safe; take rw temperature=0.1" in text
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_a_small_skewed_log_keeps_most_of_the_gain(seed: int) -> None:
+    """50 episodes of CartPole, most of them short."""
+    returns = np.round(np.minimum(500, 9 + np.random.default_rng(seed).lognormal(3.2, 1, 50)))
+    ds = with_returns(returns)
+    suggestion = uw.suggest(ds)
+    if suggestion.weighting == uw.Uniform():
+        assert "Most of the gain is one episode's" in str(suggestion)
+        return
+    gain = uw.weighted_return(suggestion.weighting(ds), returns) - returns.mean()
+    usual = uw.weighted_return(uw.ReturnWeighting(0.1)(ds), returns) - returns.mean()
+    assert gain > 0.5 * usual
+    if not suggestion.helps:
+        assert "the data cannot tell" in str(suggestion)
+        assert "Uniform sampling is safe, and so is temperature" in str(suggestion)
+
+
+def test_many_levels_may_want_a_colder_temperature() -> None:
+    """26 policies from poor to good, 40 episodes each."""
+    returns = np.concatenate([rng.normal(100 * level, 60, 40) for level in range(26)])
+    text = str(uw.suggest(with_returns(returns)))
+    assert "as in replay data with many levels: 0.1 may be too warm. At 0.025" in text
+    two = np.concatenate([rng.normal(3200, 60, 50), rng.normal(20, 15, 5000)])
+    assert "too warm" not in str(uw.suggest(with_returns(two)))
 
 
 def test_random_data_on_the_expert_scale() -> None:
@@ -55,6 +121,29 @@ def test_the_start_explains_the_return() -> None:
     assert "Where an episode starts explains" in str(suggestion)
 
 
+def test_what_is_said_of_advantage_weighting_is_its_own() -> None:
+    starts = rng.normal(size=(2000, 2))
+    returns = 100 * starts[:, 0] + rng.normal(0, 30, 2000)
+    ds = with_returns(returns, observations=starts)
+    suggestion = uw.suggest(ds)
+    weights = suggestion.weighting(ds)
+    text = str(suggestion)
+    assert f"a mean return of {number(uw.weighted_return(weights, returns))} instead of" in text
+    assert f"the worth of about {uw.effective_episodes(weights):,.0f} episodes" in text
+    radius = uw.hoeffding_radius(weights, return_range=float(np.ptp(returns)))
+    assert f"known to within {number(radius)} (95%)" in text
+    gain = uw.weighted_return(weights, returns - uw.LinearBaseline()(starts, returns))
+    assert f"do {number(gain)} better than their starts let expect" in text
+
+
+def test_advantage_weighting_is_not_proposed_for_what_return_weighting_would_gain() -> None:
+    """Good and bad starts differ by 100, episodes from the same kind of start hardly: there is nothing to weight."""
+    starts = rng.integers(0, 2, (2000, 1)).astype(float)
+    returns = 100 * starts[:, 0] + np.where(rng.random(2000) < 0.003, -1.0, 0.0)
+    suggestion = uw.suggest(with_returns(returns, observations=starts))
+    assert (suggestion.weighting, suggestion.helps) == (uw.Uniform(), False)
+
+
 def test_an_outlier_asks_for_a_warmer_temperature() -> None:
     """One lucky episode would take all the weight at 0.1."""
     returns = np.concatenate([[1000.0], rng.normal(400, 80, 2000)])
@@ -68,13 +157,62 @@ def test_an_outlier_asks_for_a_warmer_temperature() -> None:
 
 def test_few_good_episodes_come_with_a_warning() -> None:
     returns = np.concatenate([rng.normal(3200, 60, 4), rng.normal(20, 15, 500)])
-    assert "Careful: only about 4 episodes in effect" in str(uw.suggest(with_returns(returns)))
+    suggestion = uw.suggest(with_returns(returns))
+    assert (suggestion.weighting, suggestion.helps) == (uw.ReturnWeighting(0.1), False)
+    text = str(suggestion)
+    assert "Only about 4 episodes in effect: the data cannot tell whether rw temperature=0.1 helps." in text
+    assert "Uniform sampling is safe, and so is temperature 0.2" in text
     alone = str(uw.suggest(with_returns(np.array([3200.0, 20.0]))))
-    assert "Careful: only about 1 episode in effect" in alone
     assert "draws on the worth of about 1 episode; the weighted return is known to within 4319 (95%)" in alone
+    assert "wider than the range of returns" in alone
 
 
 def test_incomplete_episodes_do_not_count() -> None:
     returns = np.concatenate([rng.normal(100, 1, 50), [1e6]])
     ds = with_returns(returns).mark_incomplete([50])
-    assert not uw.suggest(ds).helps
+    assert uw.suggest(ds) == uw.suggest(with_returns(returns[:50]))
+
+
+LOW_RPSV = {name: value for name, value in paper_rpsv().items() if value < 1.5e-4}
+
+
+def like_the_paper(name: str, rpsv: float) -> np.ndarray:
+    """Normalised returns with that RPSV: two levels where a share of good steps is in the name, else a bell."""
+    if "random-" not in name:
+        mean = 0.95 if "expert" in name else 0.4 if "medium" in name else 0.02
+        return mean + np.sqrt(2 * rpsv) * np.random.default_rng(0).normal(size=1000)
+    share = int(name.rsplit("-", 1)[1]) / 100  # the paper's RPSV of mixes counts steps: share (1 - share)^2 level^2
+    level = np.sqrt(rpsv / (share * (1 - share) ** 2))
+    return np.concatenate([np.full(20, level), np.zeros(round(20 * (1 - share) / share))])
+
+
+def gain_in_the_paper(name: str) -> float:
+    """RW less Uniform, mean of the four algorithms."""
+    gains = [scores["RW"] - scores["Uniform"] for (_, dataset), scores in paper_scores().items() if dataset == name]
+    assert len(gains) == 4
+    return float(np.mean(gains))
+
+
+@pytest.mark.parametrize(("name", "rpsv"), LOW_RPSV.items())
+def test_a_low_rpsv_alone_decides_nothing(name: str, rpsv: float) -> None:
+    """As in the paper: its mixes gain even there, its other sets do not."""
+    scores = uw.reference_scores(name)
+    returns = scores.random + (scores.expert - scores.random) * like_the_paper(name, rpsv)
+    assert uw.suggest(with_returns(returns), env=name).helps == (gain_in_the_paper(name) > 0.05)
+
+
+@pytest.mark.parametrize("name", [name for name in paper_rpsv() if "random-" in name])
+def test_mixes_like_the_papers_gain(name: str) -> None:
+    scores = uw.reference_scores(name)
+    returns = scores.random + (scores.expert - scores.random) * like_the_paper(name, paper_rpsv()[name])
+    assert uw.suggest(with_returns(returns), env=name).helps
+    assert gain_in_the_paper(name) > 0
+
+
+def test_what_the_docs_say_of_the_papers_rpsv() -> None:
+    mixes = sorted(gain_in_the_paper(name) for name in LOW_RPSV if "random-" in name)
+    others = [gain_in_the_paper(name) for name in LOW_RPSV if "random-" not in name]
+    assert (len(mixes), len(others)) == (2, 7)
+    text = " ".join((Path(__file__).parents[2] / "docs/concepts.md").read_text().split())
+    assert f"the two mixes among them gained {mixes[0]:.2f} and {mixes[1]:.2f}" in text
+    assert f"the seven others between {min(others):.2f} and {max(others):.2f}" in text

@@ -1,44 +1,38 @@
 """Propose a weighting, and say why in words.
 
-The rule, in short. Start from return-weighting at the paper's temperature 0.1. Move to another temperature only if the
-lower end of the Hoeffding interval around the weighted return is clearly higher there: too cold leaves too few
-episodes, too warm keeps the poor ones. Take advantage-weighting where the initial state explains a real share of the
-returns. Then ask whether the gain is worth it at all; if not, propose uniform sampling.
+The rule, in short. Take advantage-weighting where the initial state explains a real share of the returns, else return-weighting.
+Start from the temperature 0.1; move only where another is clearly safer and keeps most of the gain (``choice.py``). Then ask
+whether the gain is worth it, on the random-to-expert scale if that is known, else in standard deviations, and whether enough
+episodes are left to tell. All of it is the same whatever constant is added to the returns.
 """
 
-import warnings
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from upweight.base.errors import UpweightWarning
 from upweight.base.text import number
 from upweight.data.baseline import LinearBaseline
 from upweight.data.dataset import Dataset
 from upweight.data.reference_scores import ReferenceScores, normalize_returns, reference_scores
-from upweight.data.statistics import effective_episodes, hoeffding_radius, positive_sided_variance, weighted_return
+from upweight.data.statistics import positive_sided_variance
+from upweight.inspection.choice import FEW_EPISODES, PAPER_TEMPERATURE, Choice, choices, choose, colder, safe
 from upweight.inspection.effect import describe_weighting
-from upweight.weightings.advantage_weighting import AdvantageWeighting
-from upweight.weightings.return_weighting import ReturnWeighting
 from upweight.weightings.uniform import Uniform
 from upweight.weightings.weighting import Weighting
 
-PAPER_TEMPERATURE = 0.1
-_TEMPERATURES = (0.05, 0.1, 0.2, 0.5, 1.0)
-_CLEARLY_BETTER = 0.05  # of the range of returns
 _EXPLAINED_SHARE = 0.1  # of the variance of returns, by the initial state, from which on AW pays
 _MAX_FEATURES = 1000  # beyond that (images) a linear value of the initial state means little
-_SMALL_GAIN = 0.05  # of the random-to-expert range if known, else of the mean return
-_TINY_RPSV = 1.5e-4  # normalised; the paper's sets below it (random, most expert ones) gained nothing
-_GOOD_MEAN = 0.9  # normalised mean return from which on uniform sampling is nearly as good
-_FEW_EPISODES = 10.0
+_SMALL_GAIN = 0.05  # of the random-to-expert range
+_SMALL_GAIN_STD = 0.25  # standard deviations, where that range is not known
+_GOOD_MEAN = 0.9  # normalised mean return that counts as about expert level
+_SMALL_DIFFERENCES = 0.1  # range of returns, of their mean, below which the mean is worth a word
 
 
 @dataclass(frozen=True, repr=False)
 class Suggestion:
-    """A weighting to take, whether it is likely to help, and the reasons."""
+    """A weighting to take, the reasons, and ``helps``: whether the data show that it draws clearly better episodes."""
 
     weighting: Weighting
     helps: bool
@@ -64,96 +58,102 @@ def suggest(dataset: Dataset, *, env: str | None = None) -> Suggestion:
     if np.ptp(returns) == 0:
         why = f"All {len(returns)} complete episodes have the same return ({returns[0]:g}): none is better."
         return Suggestion(Uniform(), False, (why,))
-    temperature, weights = _choose_temperature(dataset, returns)
-    gain_reasons, helps = _judge_gain(returns, weights[usable], scores)
-    if not helps:
-        return Suggestion(Uniform(), False, tuple(gain_reasons))
-    reasons = [*gain_reasons, _temperature_reason(temperature, weights, returns)]
-    weighting: Weighting = ReturnWeighting(temperature)
-    share = _explained_share(dataset, usable)
+    share, expected = _explained_share(dataset, usable), None
+    reasons = []
     if share is not None and share >= _EXPLAINED_SHARE:
-        weighting = AdvantageWeighting(temperature)
+        expected = LinearBaseline()(dataset.initial_observations[usable], returns)
         reasons.append(
             f"Where an episode starts explains {share:.0%} of the differences in return, so compare each episode with "
             "what its start let expect (advantage-weighting)."
         )
-    if effective_episodes(weights) < _FEW_EPISODES:
+    found = choices(dataset, usable, expected=expected)
+    value_range = float(np.ptp(returns if expected is None else returns - expected))
+    chosen = choose(found, value_range)
+    reasons.append(_drawn(chosen, returns, advantages=expected is not None))
+    worth, why = _judge_gain(returns, chosen, scores)
+    reasons.append(why)
+    if not worth:
+        return Suggestion(Uniform(), False, tuple(reasons))
+    reasons.append(_temperature_reason(chosen, returns))
+    enough = chosen.effective_episodes >= FEW_EPISODES
+    if not enough:
+        reasons.append(_cannot_tell(chosen, safe(found)))
+    if (better := colder(found, chosen, value_range)) is not None:
         reasons.append(
-            f"Careful: only about {_episodes(weights)} in effect; results will depend on "
-            "which they are. More good episodes would help more than any setting."
+            f"Returns rise gradually, as in replay data with many levels: {chosen.temperature:g} may be too warm. "
+            f"At {better.temperature:g} the mean return drawn is {number(better.weighted_return)}, from about "
+            f"{_episodes(better)}."
         )
     reasons.append(
         "Where the outcome depends much on luck, high returns are partly luck and the gain above is too rosy."
     )
-    return Suggestion(weighting, True, tuple(reasons))
+    take: Weighting = chosen.weighting if enough or not chosen.rests_on_one else Uniform()
+    return Suggestion(take, enough, tuple(reasons))
 
 
-def _choose_temperature(dataset: Dataset, returns: NDArray[np.float64]) -> tuple[float, NDArray[np.float64]]:
-    """The paper's temperature unless another has a clearly higher lower bound on the weighted return."""
-    spread = float(np.ptp(returns))
-    lower, weights = {}, {}
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", UpweightWarning)  # incomplete episodes: the report counts them
-        for temperature in _TEMPERATURES:
-            w = weights[temperature] = ReturnWeighting(temperature)(dataset)
-            lower[temperature] = weighted_return(w, dataset.returns) - hoeffding_radius(w, return_range=spread)
-    best = max(_TEMPERATURES, key=lambda temperature: lower[temperature])
-    if lower[best] <= lower[PAPER_TEMPERATURE] + _CLEARLY_BETTER * spread:
-        best = PAPER_TEMPERATURE
-    return best, weights[best]
-
-
-def _judge_gain(
-    returns: NDArray[np.float64], weights: NDArray[np.float64], scores: ReferenceScores | None
-) -> tuple[list[str], bool]:
-    mean, weighted = float(returns.mean()), weighted_return(weights, returns)
-    gain = weighted - mean
-    above = positive_sided_variance(returns) ** 0.5
-    reasons = [
-        f"Drawn by weight, the mean return of an episode rises from {mean:.4g} to {weighted:.4g} "
-        f"(better episodes stand {above:.3g} above the mean, root mean square over all)."
-    ]
-    if scores is None:
-        helps = gain > _SMALL_GAIN * abs(mean)
-        if not helps:
-            reasons.append(
-                "That is less than 5% of the mean: the episodes are all about as good. Weighting will not help."
-            )
-        return reasons, helps
-    normalised = normalize_returns(returns, scores)
-    rpsv, gain = positive_sided_variance(normalised), gain / (scores.expert - scores.random)
-    if normalised.mean() >= _GOOD_MEAN:
-        reasons.append(
-            f"The average episode is already at {normalised.mean():.2f} of expert level: uniform sampling is enough. "
-            "Weighting will not help much."
-        )
-        return reasons, False
-    if rpsv < _TINY_RPSV or gain < _SMALL_GAIN:
-        reasons.append(
-            f"On the random-to-expert scale that is a gain of {gain:.3f} with RPSV {rpsv:.2g}: hardly any episode is "
-            "better than the average one. Weighting will not help; data with better episodes would."
-        )
-        return reasons, False
-    reasons.append(f"On the random-to-expert scale that is a gain of {gain:.2f} with RPSV {rpsv:.2g}.")
-    return reasons, True
-
-
-def _temperature_reason(temperature: float, weights: NDArray[np.float64], returns: NDArray[np.float64]) -> str:
-    radius = hoeffding_radius(weights, return_range=float(np.ptp(returns)))
-    text = (
-        f"At temperature {temperature:g} the batch draws on the worth of about {_episodes(weights)}; "
-        f"the weighted return is known to within {number(radius)} (95%)."
+def _drawn(chosen: Choice, returns: NDArray[np.float64], *, advantages: bool) -> str:
+    name, mean = describe_weighting(chosen.weighting.to_dict()), number(float(returns.mean()))
+    start = f" They do {number(chosen.gain)} better than their starts let expect." if advantages else ""
+    return (
+        f"Drawn by {name}, episodes have a mean return of {number(chosen.weighted_return)} instead of {mean}.{start} "
+        "That is the return of the data drawn, not of a policy trained on it."
     )
-    if temperature > PAPER_TEMPERATURE:
+
+
+def _judge_gain(returns: NDArray[np.float64], chosen: Choice, scores: ReferenceScores | None) -> tuple[bool, str]:
+    """Whether there is a gain worth having, and the words for it."""
+    if scores is None:
+        gain = chosen.gain / chosen.spread if chosen.spread > 0 else 0.0
+        text = f"That is a gain of {gain:.2f} standard deviations"
+        if gain < _SMALL_GAIN_STD:
+            return False, f"{text}: most episodes are about as good as the best. Weighting has little to add."
+        close = np.ptp(returns) < _SMALL_DIFFERENCES * abs(returns.mean())
+        note = " All returns are within 10% of each other: whether that matters only you can say." if close else ""
+        return True, f"{text}.{note}"
+    normalised = normalize_returns(returns, scores)
+    gain = chosen.gain / (scores.expert - scores.random)
+    rpsv = positive_sided_variance(normalised)
+    text = f"On the random-to-expert scale that is a gain of {gain:.3f} (RPSV {rpsv:.2g})"
+    if gain >= _SMALL_GAIN:
+        return True, f"{text}."
+    if normalised.mean() >= _GOOD_MEAN:
+        return False, f"{text}: the average episode is already at {normalised.mean():.2f} of expert level."
+    return False, f"{text}: hardly any episode is better than the average one. Data with better episodes would help."
+
+
+def _temperature_reason(chosen: Choice, returns: NDArray[np.float64]) -> str:
+    text = (
+        f"At temperature {chosen.temperature:g} the batch draws on the worth of about {_episodes(chosen)}; "
+        f"the weighted return is known to within {number(chosen.radius)} (95%)"
+        + (", wider than the range of returns." if 2 * chosen.radius > np.ptp(returns) else ".")
+    )
+    if chosen.temperature > PAPER_TEMPERATURE:
         return text + " A lower temperature would lean on too few episodes."
-    if temperature < PAPER_TEMPERATURE:
+    if chosen.temperature < PAPER_TEMPERATURE:
         return text + " A higher one would let the many poor episodes back in."
-    return text + " It is the paper's value (0.2 for CQL)."
+    return text + " It is the paper's value for IQL and TD3+BC (0.2 for CQL; for BC the paper states none)."
 
 
-def _episodes(weights: NDArray[np.float64]) -> str:
+def _cannot_tell(chosen: Choice, safe_choice: Choice | None) -> str:
+    """What to say where fewer than about ten episodes are left."""
+    name = describe_weighting(chosen.weighting.to_dict())
+    text = f"Only about {_episodes(chosen)} in effect: the data cannot tell whether {name} helps. "
+    if chosen.rests_on_one:
+        return (
+            f"{text}Most of the gain is one episode's, good or lucky. Uniform sampling is safe; take {name} "
+            "only if you know that episode to be good."
+        )
+    warm = (
+        ""
+        if safe_choice is None
+        else f", and so is temperature {safe_choice.temperature:g}, which keeps less of the gain"
+    )
+    return f"{text}Uniform sampling is safe{warm}; compare both, or collect more good episodes."
+
+
+def _episodes(choice: Choice) -> str:
     """1 episode, 2 episodes."""
-    left = round(effective_episodes(weights))
+    left = round(choice.effective_episodes)
     return f"{left:,} episode{'' if left == 1 else 's'}"
 
 

@@ -16,7 +16,7 @@ class ReturnWeighting(Weighting):
     r"""Softmax of the returns, min-max scaled to :math:`\hat G_i \in [0, 1]`, over the temperature :math:`\alpha`.
 
     The best episode counts :math:`e^{1/\alpha}` times as much as the worst: 22,026 times at 0.1 (the paper's
-    choice for BC, TD3+BC and IQL), 148 times at 0.2 (for CQL).
+    choice for TD3+BC and IQL; for BC it states none), 148 times at 0.2 (for CQL).
     """
 
     temperature: float = field(

@@ -1,0 +1,113 @@
+r"""Choose a temperature by numbers that stay the same when returns are shifted or scaled, as weights do.
+
+What a weighting follows are its values :math:`x_i`: returns for RW, advantages for AW. It gains
+:math:`\sum_i w_i x_i - \frac{1}{K} \sum_i x_i`. The firm gain is the same without the episode that weighs most: what is left of
+the gain if that one was luck.
+"""
+
+import warnings
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from upweight.base.errors import UpweightWarning
+from upweight.data.dataset import Dataset
+from upweight.data.statistics import effective_episodes, hoeffding_radius, weighted_return
+from upweight.weightings.advantage_weighting import AdvantageWeighting
+from upweight.weightings.return_weighting import ReturnWeighting
+from upweight.weightings.weighting import Weighting
+
+PAPER_TEMPERATURE = 0.1
+TEMPERATURES = (0.025, 0.05, 0.1, 0.2, 0.3, 0.5, 1.0)
+FEW_EPISODES = 10.0  # effective ones, below which the data cannot tell
+_CLEARLY_BETTER = 0.05  # of the range of the values
+_KEPT, _KEPT_AT_LEAST = 1 / 2, 1 / 3  # of the paper's temperature's firm gain, which another one may not give up
+
+
+@dataclass(frozen=True)
+class Choice:
+    """A weighting of K episodes, and what it would do."""
+
+    weighting: Weighting
+    temperature: float
+    weights: NDArray[np.float64]  # [K]
+    weighted_return: float
+    gain: float  # in the values that the weighting follows
+    firm_gain: float  # without the episode that weighs most
+    spread: float  # standard deviation of the values
+    effective_episodes: float
+    radius: float  # half-width of the 95% Hoeffding interval around weighted_return
+    lower: float  # gain less the Hoeffding radius of the values
+
+    @property
+    def rests_on_one(self) -> bool:
+        """Whether most of the gain is one episode's."""
+        return self.firm_gain < _KEPT * self.gain
+
+
+def choices(
+    dataset: Dataset, usable: NDArray[np.bool_], *, expected: NDArray[np.float64] | None
+) -> dict[float, Choice]:
+    """By temperature: RW, or AW if ``expected`` [K], the value of each usable episode's start, is given."""
+    returns = dataset.returns[usable]
+    values = returns if expected is None else returns - expected
+    make: Callable[[float], Weighting] = ReturnWeighting if expected is None else AdvantageWeighting
+    found = {}
+    for temperature in TEMPERATURES:
+        # the value of the starts does not depend on the temperature: fitted once, for all of them
+        known = None if expected is None else AdvantageWeighting(temperature, baseline=lambda *_: expected)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", UpweightWarning)  # incomplete episodes: the report counts them
+            weights = (known or make(temperature))(dataset)[usable]
+        found[temperature] = _measure(make(temperature), temperature, weights, values, returns)
+    return found
+
+
+def _measure(
+    weighting: Weighting,
+    temperature: float,
+    weights: NDArray[np.float64],
+    values: NDArray[np.float64],
+    returns: NDArray[np.float64],
+) -> Choice:
+    others = np.arange(len(weights)) != np.argmax(weights)
+    gain = weighted_return(weights, values) - float(values.mean())
+    return Choice(
+        weighting=weighting,
+        temperature=temperature,
+        weights=weights,
+        weighted_return=weighted_return(weights, returns),
+        gain=gain,
+        firm_gain=weighted_return(weights[others], values[others]) - float(values[others].mean()),
+        spread=float(values.std()),
+        effective_episodes=effective_episodes(weights),
+        radius=hoeffding_radius(weights, return_range=float(np.ptp(returns))),
+        lower=gain - hoeffding_radius(weights, return_range=float(np.ptp(values))),
+    )
+
+
+def choose(found: dict[float, Choice], value_range: float) -> Choice:
+    """The paper's temperature, unless another has a clearly higher lower bound and keeps most of the firm gain.
+
+    If most of the paper's temperature's gain is one episode's, a third of the firm gain is enough.
+    """
+    usual = found[PAPER_TEMPERATURE]
+    least = (_KEPT_AT_LEAST if usual.rests_on_one else _KEPT) * usual.firm_gain
+    kept = [choice for choice in found.values() if choice.firm_gain >= least and not choice.rests_on_one]
+    best = max([usual, *kept], key=lambda choice: choice.lower)
+    return best if best.lower > usual.lower + _CLEARLY_BETTER * value_range else usual
+
+
+def colder(found: dict[float, Choice], chosen: Choice, value_range: float) -> Choice | None:
+    """The coldest choice that leaves enough episodes, if it draws clearly better ones: replay data with many levels."""
+    coldest = safe(found)
+    if coldest is None or chosen.temperature > PAPER_TEMPERATURE or coldest.temperature >= chosen.temperature:
+        return None
+    return coldest if coldest.firm_gain > chosen.firm_gain + _CLEARLY_BETTER * value_range else None
+
+
+def safe(found: dict[float, Choice]) -> Choice | None:
+    """The coldest choice that leaves enough episodes to tell."""
+    return next((choice for choice in found.values() if choice.effective_episodes >= FEW_EPISODES), None)
