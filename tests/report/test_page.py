@@ -85,7 +85,7 @@ def test_pictures_in_the_page_take_its_ink(page: str) -> None:
 def test_picture_files_can_be_read_on_any_background(study: Path, page: str) -> None:
     pictures = sorted((study / "report").glob("*.svg"))
     assert {path.stem.split("-")[0] for path in pictures} == {
-        *("sigma", "improvement", "profile", "gain", "temperature", "percentage", "returns")
+        *("overview", "sigma", "improvement", "profile", "gain", "temperature", "percentage", "returns")
     }
     for path in pictures:
         text = path.read_text()
@@ -109,13 +109,13 @@ def test_header(page: str, study: Path) -> None:
     assert "Diverged, and counted as 0, a random policy" in page
     expert = "the expert of the reference scores (D4RL's; for classic control our own)"
     assert html.escape(f"0 is a random policy, 1 {expert}; mean over 20 episodes of the final policy") in page
-    assert "<h1>Results: BC, TD3+BC, IQL, discrete CQL on 21 datasets</h1>" in page
+    assert "<h1>BC, TD3+BC, IQL, discrete CQL on 21 datasets</h1>" in page
 
 
 def test_the_title_names_what_is_shown(tmp_path: Path) -> None:
     for name, title in {
-        "results": "Results: BC on hopper-medium",
-        "mine-0.2": "Results: mine-0.2",
+        "results": "BC on hopper-medium",
+        "mine-0.2": "mine-0.2",
     }.items():
         store = Store(tmp_path / name, create=True)
         add_runs(store, "hopper-medium", "Uniform", [0.5] * 5)
@@ -136,21 +136,44 @@ def test_returns_are_not_said_to_have_a_random_policy_at_0(tmp_path: Path) -> No
     assert "0 is a random policy" not in page
     assert "<dd>the return itself; mean over 20 episodes of the final policy" in page
     assert "5, counted as the worst other run on the dataset" in page
-    assert "Left out: scores are returns of environments without reference scores" in page
+    assert "Performance profiles (scores are returns of environments without reference scores" in page
 
 
 def test_tables_have_captions(page: str) -> None:
     assert page.count("<caption>") == page.count("<table>") > 5
 
 
-def test_five_seeds_need_no_warning_and_figures_without_data_say_so(tmp_path: Path) -> None:
+def test_five_seeds_need_no_warning_and_what_is_empty_is_left_out(tmp_path: Path) -> None:
     store = Store(tmp_path / "results", create=True)
     add_runs(store, "hopper-medium", "Uniform", [0.5] * 5)
     write_report(store.path, tmp_path / "out.html", resamples=RESAMPLES)
     page = (tmp_path / "out.html").read_text()
     assert 'class="warning"' not in page
-    assert page.count("Left out: ") == 6  # all but the profile
-    assert page.count("<svg") == 1
+    assert page.count("<svg") == 2  # the overview and the profile
+    headings = re.findall(r"<h[23]>(.*?)</h[23]>", page)
+    assert headings == [
+        *("Scores", "BC", "Over all datasets", "Figures", "Performance profiles", "Runs", "How it was made")
+    ]
+    reasons = re.search(r"<dt>not drawn</dt><dd>(.*?)</dd>", page)
+    assert reasons and reasons[1].count("; ") == 5  # six figures
+    assert "Temperature (there are no runs at several temperatures (suite paper/temperature))" in reasons[1]
+    assert "<tfoot>" not in page  # nothing to count wins over
+
+
+def test_the_answer_comes_first_and_settings_last(page: str) -> None:
+    parts = ["<h1>", '<p class="verdict">', "<svg", "</header>", "<h2>Scores", "<h2>Over all datasets", "<h2>Datasets"]
+    places = [page.index(part) for part in [*parts, "<h2>Figures", "<h2>Runs", "<h2>How it was made", "<dl>"]]
+    assert places == sorted(places)
+    assert page.index('class="warning"') < page.index("</header>")
+    assert page.rindex("jax 0.10.0") > page.index("<h2>How it was made")
+
+
+def test_a_title_of_one_s_own(tmp_path: Path) -> None:
+    store = Store(tmp_path / "results", create=True)
+    add_runs(store, "hopper-medium", "RW", [0.5, 0.6])
+    output = tmp_path / "out.html"
+    assert main(["report", str(store.path), "-o", str(output), "--resamples", "20", "--title", "Ward </title> 7"]) == 0
+    assert output.read_text().count("Ward &lt;/title&gt; 7") == 2
 
 
 def test_other_lengths_are_said_and_listed(tmp_path: Path) -> None:

@@ -65,23 +65,39 @@ def test_the_page_can_be_photographed(browser: str, study: Path, tmp_path: Path,
     assert len(content) > 20_000
 
 
-@pytest.mark.slow
-def test_nothing_is_wider_than_a_phone(browser: str, study: Path, tmp_path: Path) -> None:
-    """In a frame of 390 pixels, which headless windows cannot be: only tables scroll, in boxes of their own."""
-    script = (
-        "<script>onload = () => { const inner = document.querySelector('iframe').contentDocument;"
-        "document.body.dataset.width = inner.documentElement.scrollWidth;"
-        "document.body.dataset.pictures = Math.max(...[...inner.querySelectorAll('svg')].map(s =>"
-        " s.getBoundingClientRect().right)); };</script>"
-    )
+def measure(browser: str, study: Path, folder: Path, width: int, height: int) -> dict[str, float]:
+    """Sizes on the page in a frame of ``width`` pixels, which headless windows cannot all have."""
+    script = """<script>onload = () => {
+        const inner = document.querySelector('iframe').contentDocument, seen = document.body.dataset;
+        const box = (name) => inner.querySelector(name).getBoundingClientRect();
+        seen.width = inner.documentElement.scrollWidth;
+        seen.right = Math.max(...[...inner.querySelectorAll('svg')].map(each => each.getBoundingClientRect().right));
+        seen.title = box('h1').bottom; seen.verdict = box('.verdict').top; seen.said = box('.verdict').bottom;
+        seen.chart = box('header svg').top; seen.drawn = box('header svg').bottom; seen.large = box('header svg').width;
+        seen.table = box('table').top; seen.tables = box('main figure').top;
+        seen.narrowest = Math.min(...[...inner.querySelectorAll('main svg')].map(s => s.getBoundingClientRect().width));
+        seen.runs = box('.runs').top; seen.settings = box('dl').top;
+    };</script>"""
     page = (study / "report.html").read_text().replace("&", "&amp;").replace('"', "&quot;")
-    frame = tmp_path / "phone.html"
-    frame.write_text(f'{script}<body><iframe style="width: 390px; border: 0" srcdoc="{page}"></iframe></body>')
-    command = [browser, *OPTIONS, f"--user-data-dir={tmp_path / 'profile'}", "--dump-dom", frame.as_uri()]
+    frame = folder / "frame.html"
+    style = f"width: {width}px; height: {height}px; border: 0"
+    frame.write_text(f'{script}<body><iframe style="{style}" srcdoc="{page}"></iframe></body>')
+    command = [browser, *OPTIONS, f"--user-data-dir={folder / 'profile'}", "--dump-dom", frame.as_uri()]
     seen = subprocess.run(command, capture_output=True, text=True, check=True, timeout=120).stdout
-    found = dict(re.findall(r'data-(width|pictures)="([\d.]+)"', seen))
-    assert float(found["width"]) <= 390
-    assert float(found["pictures"]) <= 390
+    return {name: float(value) for name, value in re.findall(r'data-(\w+)="([\d.]+)"', seen[seen.index("<body") :])}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("width", "height"), [(1280, 900), (390, 844)])
+def test_the_first_screen_answers_and_nothing_is_wider_than_it(
+    browser: str, study: Path, tmp_path: Path, width: int, height: int
+) -> None:
+    seen = measure(browser, study, tmp_path, width, height)
+    assert seen["width"] <= width and seen["right"] <= width  # only tables scroll, in boxes of their own
+    assert seen["title"] <= seen["verdict"] < seen["said"] <= seen["chart"] < seen["drawn"] <= height
+    assert seen["drawn"] < seen["table"] < seen["tables"] < seen["runs"] < seen["settings"]
+    assert seen["large"] > 0.5 * min(width, 1152)
+    assert seen["narrowest"] > min(0.85 * width, 700)
 
 
 @pytest.mark.slow

@@ -1,6 +1,18 @@
 """The forms of a table, of one made by hand."""
 
-from upweight.report.table import Cell, Row, Table, as_csv, as_html, as_latex, as_markdown, latex_escape
+from dataclasses import replace
+
+from upweight.report.table import (
+    Cell,
+    Row,
+    Table,
+    as_csv,
+    as_html,
+    as_latex,
+    as_markdown,
+    latex_escape,
+    without_empty_columns,
+)
 
 TABLE = Table(
     name="fruit",
@@ -71,3 +83,15 @@ def test_html_says_what_groups_have_in_common_in_their_heading() -> None:
     assert '<tr><th scope="row">c</th><td>2</td><td><span class="ours">0.50</span></td></tr></tbody>' in text
     assert text.count("<tbody>") == 2 and text.count("<tfoot>") == 1
     assert '<tfoot><tr><th scope="row">in all</th><td>3</td><td>-</td></tr></tfoot>' in text
+
+
+def test_columns_without_anything_are_left_out_for_people_only() -> None:
+    assert without_empty_columns(TABLE) == TABLE
+    rows = tuple(replace(row, cells=(*row.cells[:2], "", row.cells[3])) for row in TABLE.rows)
+    found = without_empty_columns(replace(TABLE, rows=rows))
+    assert found.columns == ("kind", "name", "with paper")
+    assert [len(row.cells) for row in found.rows] == [3, 3, 3]
+    assert found.footer == ("in all", "", "-")
+    assert found.records == TABLE.records
+    nothing = replace(TABLE, rows=())
+    assert without_empty_columns(nothing) == nothing

@@ -12,6 +12,7 @@ examples:
   upweight sweep demo -o results/ && upweight report results/ -o report.html       # two minutes on two cores
   upweight report results/ packed.jsonl -o report.html      # several stores at once, folders or packed files
   upweight report results/ -o early.html --updates 100000   # runs of another length
+  upweight report results/ --title "ICU, third export"      # else the page is called as the folder or file
 
 the page needs nothing else: send it, print it, open it without a network; beside report.html, the folder report/ holds
 each table as CSV (one line per dataset and sampler), LaTeX (booktabs) and Markdown, and each figure as SVG
@@ -35,6 +36,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "-o", "--output", type=Path, default=Path("report.html"), help="the page (default: report.html)"
     )
+    parser.add_argument("--title", help="what the page is called (default: as the results are)")
 
 
 def run(arguments: argparse.Namespace) -> None:
@@ -44,5 +46,6 @@ def run(arguments: argparse.Namespace) -> None:
         seed=arguments.seed,
         resamples=arguments.resamples,
         updates=arguments.updates,
+        title=arguments.title,
     )
     print(f"wrote {arguments.output} and its tables and figures in {folder}/")

@@ -7,6 +7,7 @@ One walk: stores -> results -> statistics -> tables and figures -> page. Read in
 - ``statistics/``: scores of many runs in one number, with an interval; knows nothing of the rest
 - ``table.py``: a table and its forms (CSV, LaTeX, Markdown, HTML); ``tables.py``: the tables of a report
 - ``figures/``: the figures of a report, as SVG
+- ``verdict.py``: what came out, in one sentence
 - ``page.py`` and ``page.html``: all of it as one page, and as files beside it
 - ``replicate.py``: the paper's claims, checked
 """

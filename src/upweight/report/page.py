@@ -11,12 +11,13 @@ from upweight.base.errors import DatasetError
 from upweight.base.files import atomic_target
 from upweight.data.reference_scores import D4RL_REFERENCE_SCORES
 from upweight.report.figures.drawing import as_file
-from upweight.report.figures.figures import ReportFigure, all_figures
+from upweight.report.figures.figures import ReportFigure, all_figures, overview_figure
 from upweight.report.results import ReportRun, Results, collect
 from upweight.report.statistics.bootstrap import FEW_RUNS
 from upweight.report.statistics.intervals import Intervals
 from upweight.report.table import Table, as_csv, as_html, as_latex, as_markdown, html_table
 from upweight.report.tables import ScoreTable, aggregate_table, dataset_table, legend, score_tables, score_text
+from upweight.report.verdict import verdict
 from upweight.studies.store import open_store
 
 _USUAL_STORE = "results"  # says nothing
@@ -29,11 +30,13 @@ def write_report(
     seed: int = 0,
     resamples: int = 2000,
     updates: int | None = None,
+    title: str | None = None,
     created: datetime | None = None,
 ) -> Path:
     """Write the page to ``output`` (``report.html``) and tables and figures into the folder of that name (``report/``).
 
-    ``store_path`` may name several stores; ``seed`` and ``resamples`` are those of the intervals. Returns the folder.
+    ``store_path`` may name several stores; ``seed`` and ``resamples`` are those of the intervals. The page is called
+    ``title`` or, without one, as the stores are. Returns the folder.
     """
     page = Path(output)
     if page.suffix not in {".html", ".htm"}:
@@ -45,7 +48,7 @@ def write_report(
         )
     paths = [store_path] if isinstance(store_path, str | Path) else list(store_path)
     report = make_report(collect([open_store(path) for path in paths], updates=updates), Intervals(seed, resamples))
-    text = render_page(report, created or datetime.now(UTC))
+    text = render_page(report, created or datetime.now(UTC), title)
     folder.mkdir(parents=True, exist_ok=True)
     for name, content in report.files():
         with atomic_target(folder / name) as target:
@@ -61,6 +64,8 @@ class Report:
 
     results: Results
     intervals: Intervals
+    verdict: str  # one sentence
+    overview: ReportFigure
     scores: list[ScoreTable]
     aggregates: Table
     datasets: Table
@@ -73,42 +78,50 @@ class Report:
                 yield f"{table.name}.csv", as_csv(table)
                 yield f"{table.name}.tex", as_latex(table)
                 yield f"{table.name}.md", as_markdown(table)
-        for figure in self.figures:
+        for figure in (self.overview, *self.figures):
             for place, picture in enumerate(figure.pictures.values(), start=1):
                 yield f"{figure.name}-{place}.svg", as_file(picture)
 
 
 def make_report(results: Results, intervals: Intervals) -> Report:
     """Compute all tables and draw all figures."""
+    scores = score_tables(results, intervals)
     return Report(
         results,
         intervals,
-        score_tables(results, intervals),
+        verdict(results, intervals, scores),
+        overview_figure(results, intervals),
+        scores,
         aggregate_table(results, intervals),
         dataset_table(results),
         all_figures(results, intervals),
     )
 
 
-def render_page(report: Report, created: datetime) -> str:
-    """The page; everything it needs is in it."""
+def render_page(report: Report, created: datetime, title: str | None = None) -> str:
+    """The page; everything it needs is in it: the answer, tables, figures, every run, and how it was made."""
     results = report.results
+    drawn = [figure for figure in report.figures if figure.pictures]
     main = [
         "<h2>Scores</h2>",
         _note(*legend(report.scores)),
         *(part for table in report.scores for part in (f"<h3>{_text(table.title)}</h3>", as_html(table.shown()))),
         *_section("Over all datasets", report.aggregates),
         *_section("Datasets", report.datasets),
-        "<h2>Figures</h2>",
-        *map(_figure, report.figures),
+        *(["<h2>Figures</h2>"] if drawn else []),
+        *(f"<h3>{_text(figure.title)}</h3>{_pictures(figure)}" for figure in drawn),
         "<h2>Runs</h2>",
         *_diverged(results),
         _runs(results.runs),
+        "<h2>How it was made</h2>",
+        _facts(report, created),
     ]
     template = Template(Path(__file__).with_name("page.html").read_text(encoding="utf-8"))
     return template.substitute(
-        title=_text(f"Results: {_subject(results)}"),
-        header="\n".join([_facts(results, report.intervals, created), *_warnings(results)]),
+        title=_text(title or _subject(results)),
+        verdict=_text(report.verdict),
+        overview=_pictures(report.overview) if report.overview.pictures else "",
+        warnings="\n".join(_warnings(results)),
         main="\n".join(main),
     )
 
@@ -122,7 +135,8 @@ def _subject(results: Results) -> str:
     return f"{', '.join(results.methods)} on {datasets[0] if len(datasets) == 1 else f'{len(datasets)} datasets'}"
 
 
-def _facts(results: Results, intervals: Intervals, created: datetime) -> str:
+def _facts(report: Report, created: datetime) -> str:
+    results, intervals = report.results, report.intervals
     seeds = sorted({run.seed for run in results.shown})
     updates = sorted(set(results.updates.values()))
     by_method = ", ".join(f"{method} {count:,}" for method, count in results.updates.items())
@@ -131,7 +145,7 @@ def _facts(results: Results, intervals: Intervals, created: datetime) -> str:
     rows = {
         "store": ", ".join(results.sources),
         "runs": f"{len(results.runs):,}" + (f", of which {left_out:,} are listed but not shown" if left_out else ""),
-        "diverged": f"{diverged:,}" + (f", counted as {_diverged_score(results)}; listed below" if diverged else ""),
+        "diverged": f"{diverged:,}" + (f", counted as {_diverged_score(results)}; listed above" if diverged else ""),
         "updates": f"{updates[0]:,}" if len(updates) == 1 else by_method,
         "seeds": f"{len(seeds)} ({', '.join(map(str, seeds))})",
         "score": f"{_scale(results)}; mean over {_numbers(run.episodes for run in results.shown)} of the final policy",
@@ -140,6 +154,8 @@ def _facts(results: Results, intervals: Intervals, created: datetime) -> str:
         or "unknown",
         "date": f"{created:%Y-%m-%d %H:%M} {created.tzname() or ''}".strip(),
     }
+    missing = [f"{each.title} ({each.missing})" for each in (report.overview, *report.figures) if not each.pictures]
+    rows |= {"not drawn": "; ".join(missing)} if missing else {}
     return "<dl>" + "".join(f"<dt>{_text(key)}</dt><dd>{_text(value)}</dd>" for key, value in rows.items()) + "</dl>"
 
 
@@ -204,13 +220,10 @@ def _section(title: str, table: Table) -> list[str]:
     return [f"<h2>{title}</h2>", *([_note(*table.notes)] if table.notes else []), as_html(table)]
 
 
-def _figure(figure: ReportFigure) -> str:
-    title = f"<h3>{_text(figure.title)}</h3>"
-    if not figure.pictures:
-        return title + _note(f"Left out: {figure.missing}.")
+def _pictures(figure: ReportFigure) -> str:
     pictures = "\n".join(figure.pictures.values())
     caption = f"<figcaption>{_text(figure.caption)}</figcaption>"
-    return f'{title}<figure><div class="pictures">{pictures}</div>{caption}</figure>'
+    return f'<figure><div class="pictures">{pictures}</div>{caption}</figure>'
 
 
 def _diverged(results: Results) -> list[str]:

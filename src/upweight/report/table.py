@@ -4,7 +4,7 @@ import csv
 import html
 import io
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import groupby
 
 
@@ -44,6 +44,19 @@ class Table:
     def groups(self) -> list[tuple[str, list[Row]]]:
         """Rows that stand together, with their heading."""
         return [(group, list(rows)) for group, rows in groupby(self.rows, key=lambda row: row.group)]
+
+
+def without_empty_columns(table: Table) -> Table:
+    """The same table for people, without columns in which no row has anything; records for programs stay whole."""
+    kept = [place for place in range(len(table.columns)) if any(row.cells[place] for row in table.rows)]
+    if not table.rows or len(kept) == len(table.columns):
+        return table
+    return replace(
+        table,
+        columns=tuple(table.columns[place] for place in kept),
+        rows=tuple(replace(row, cells=tuple(row.cells[place] for place in kept)) for row in table.rows),
+        footer=tuple(table.footer[place] for place in kept) if table.footer else (),
+    )
 
 
 def as_csv(table: Table) -> str:

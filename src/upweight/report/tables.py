@@ -11,8 +11,8 @@ from upweight.report.names import UNIFORM, DatasetName, WeightingName
 from upweight.report.results import DatasetFacts, Results, SeedScores
 from upweight.report.statistics.aggregate import iqm, mean, median, optimality_gap
 from upweight.report.statistics.bootstrap import FEW_RUNS, Estimate
-from upweight.report.statistics.intervals import Intervals, deserves_a_mark
-from upweight.report.table import Cell, Row, Table
+from upweight.report.statistics.intervals import Intervals, deserves_a_mark, is_worse
+from upweight.report.table import Cell, Row, Table, without_empty_columns
 
 DECIMALS = 2  # of a normalised score, as in the paper
 WINS = "better than Uniform"  # heads the last row
@@ -60,6 +60,16 @@ class Score:
         return self.improvement is not None and deserves_a_mark(self.improvement)
 
     @property
+    def is_judged(self) -> bool:
+        """Whether there are enough seeds, of it and of Uniform, to say better or worse."""
+        return self.improvement is not None and self.improvement.runs >= FEW_RUNS
+
+    @property
+    def is_worse(self) -> bool:
+        """The interval lies below one half, and rests on enough seeds."""
+        return self.improvement is not None and self.is_judged and is_worse(self.improvement)
+
+    @property
     def text(self) -> str:
         return score_text(self.mean, normalized=self.normalized)
 
@@ -105,7 +115,7 @@ class ScoreTable:
         """For each weighting, on how many of the datasets that can be judged it is better than Uniform: "7 of 8"."""
         found = []
         for place in range(len(self.weightings)):
-            judged = [each for each in self.column(place) if each.improvement and each.improvement.runs >= FEW_RUNS]
+            judged = [each for each in self.column(place) if each.is_judged]
             found.append(f"{sum(each.is_better for each in judged)} of {len(judged)}" if judged else "-")
         return tuple(found)
 
@@ -129,7 +139,7 @@ class ScoreTable:
             rows=tuple(rows),
             records=tuple(records),
             notes=(*legend([self]), *self.data_notes),
-            footer=(WINS, *self.wins),
+            footer=(WINS, *self.wins) if any(score.is_judged for score in self.scores) else (),
         )
 
 
@@ -212,7 +222,7 @@ def dataset_table(results: Results) -> Table:
                 "normalized": facts.normalized,
             }
         )
-    return Table(
+    found = Table(
         name="datasets",
         caption="Datasets: their size, mean return and return positive-sided variance",
         columns=("dataset", "episodes", "steps", "mean", "RPSV", "RPSV in the paper"),
@@ -220,6 +230,7 @@ def dataset_table(results: Results) -> Table:
         records=tuple(records),
         notes=_data_notes(results, (facts.dataset for facts in results.datasets)),
     )
+    return without_empty_columns(found)
 
 
 def score_text(value: float, *, normalized: bool) -> str:

@@ -15,7 +15,7 @@ from upweight.report.statistics.bootstrap import Estimate, ProfileBand
 
 FONT_SIZE = 9
 SMALL = 8
-WIDTH = 4.9  # inches: two stand side by side on a desk, and one can still be read on a phone
+WIDTH = 4.9  # inches; a page on a desk shows it larger, and it can still be read on a phone
 INK = "#010203"  # of text and axes; becomes the colour of the text around the figure
 BAND = "Bands and bars: 95% intervals of the stratified bootstrap over seeds."
 _LETTER = 0.56  # width of a letter, of the size of its font
@@ -63,15 +63,15 @@ def style_of(weighting: WeightingName) -> Style:
     return _STYLES.get(weighting.name) or _STYLES.get(_KINDS.get(weighting.kind, ""), _OTHER)
 
 
-def new_figure(height: float, title: str) -> Any:
+def new_figure(height: float, title: str, *, width: float = WIDTH) -> Any:
     """A figure that no window knows of."""
     require("matplotlib", extra="plot", purpose="a report with figures")
     from matplotlib.backends.backend_svg import FigureCanvasSVG
     from matplotlib.figure import Figure
 
-    lines = wrap(title, WIDTH, FONT_SIZE)
+    lines = wrap(title, width, FONT_SIZE)
     extra = lines.count("\n") * 1.3 * FONT_SIZE / _POINTS
-    figure = Figure(figsize=(WIDTH, height + extra), layout="constrained")
+    figure = Figure(figsize=(width, height + extra), layout="constrained")
     FigureCanvasSVG(figure)
     if title:
         figure.suptitle(lines, fontsize=FONT_SIZE, color=INK, fontweight="bold")
@@ -135,6 +135,13 @@ def draw_level(axis: Any, weighting: WeightingName, value: float) -> Any:
     return axis.axhline(value, color=style.color, linestyle=style.line, linewidth=1.6)
 
 
+def draw_interval(axis: Any, weighting: WeightingName, estimate: Estimate, place: int) -> None:
+    """A point with its interval lying on the line of ``place``."""
+    style = style_of(weighting)
+    axis.plot([estimate.low, estimate.high], [place, place], color=style.color, linewidth=4, alpha=0.5)
+    axis.plot(estimate.point, place, color=style.color, marker=style.marker, markersize=7)
+
+
 def draw_curve(
     axis: Any, weighting: WeightingName, x: Sequence[float], levels: Sequence[Estimate] | ProfileBand
 ) -> Any:
@@ -190,5 +197,5 @@ def _clean(svg: str, name: str, description: str) -> str:
     svg = re.sub(r'(\bid="|url\(#|href="#)', rf"\g<1>{name}-", svg)
     found = re.search(r'width="([\d.]+)pt"', svg)
     width = f"{found[1] if found else 400}pt"
-    label = f'role="img" aria-label="{escape(description)}" style="--width: {width}; max-width: {width}"'
+    label = f'role="img" aria-label="{escape(description)}" style="--width: {width}"'
     return re.sub(r'width="[\d.]+pt" height="[\d.]+pt"|height="[\d.]+pt" width="[\d.]+pt"', label, svg, count=1).strip()

@@ -6,6 +6,7 @@ from itertools import groupby
 
 from upweight.report.figures.datasets import NO_DESCRIPTION, draw_gains, draw_returns
 from upweight.report.figures.drawing import Drawing, NothingToDraw, as_svg
+from upweight.report.figures.overview import draw_overview
 from upweight.report.figures.settings import draw_percentage, draw_temperature
 from upweight.report.figures.weightings import draw_improvement, draw_profiles, draw_sigma
 from upweight.report.results import Results
@@ -23,8 +24,17 @@ class ReportFigure:
     missing: str  # why there are none
 
 
+def overview_figure(results: Results, intervals: Intervals) -> ReportFigure:
+    """The one that a report begins with."""
+    try:
+        drawn, missing = {"": draw_overview(results, intervals)}, ""
+    except NothingToDraw as why:
+        drawn, missing = {}, str(why)
+    return _figure("overview", "Every sampler in one number", drawn, missing)
+
+
 def all_figures(results: Results, intervals: Intervals) -> list[ReportFigure]:
-    """Every figure, in the order of a report."""
+    """Every other figure, in the order of a report."""
 
     def per_method(name: str, title: str, draw: Callable[[Results, Intervals, str], Drawing]) -> ReportFigure:
         drawn, reasons = {}, {}

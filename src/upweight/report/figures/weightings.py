@@ -12,11 +12,11 @@ from upweight.report.figures.drawing import (
     NothingToDraw,
     add_legend,
     draw_curve,
+    draw_interval,
     draw_whole_set,
     draw_zero,
     finish,
     new_figure,
-    style_of,
 )
 from upweight.report.names import FAMILIES, UNIFORM, DatasetName, WeightingName
 from upweight.report.results import Results
@@ -134,11 +134,9 @@ def draw_improvement(results: Results, intervals: Intervals, method: str) -> Dra
     words = []
     for axis, (family, rows) in zip(axes, panels.items(), strict=True):
         for place, (weighting, estimate, _) in enumerate(rows):
-            style, low, high = style_of(weighting), estimate.low, estimate.high
-            axis.plot([low, high], [place, place], color=style.color, linewidth=4, alpha=0.5)
-            axis.plot(estimate.point, place, color=style.color, marker=style.marker, markersize=7)
+            draw_interval(axis, weighting, estimate, place)
             what = f"{weighting.name} on {FAMILIES[family]}"
-            words.append(f"{what} {estimate.point:.2f}, interval {low:.2f} to {high:.2f}")
+            words.append(f"{what} {estimate.point:.2f}, interval {estimate.low:.2f} to {estimate.high:.2f}")
         draw_zero(axis, at=0.5, vertical=True)
         axis.set_yticks(range(len(rows)), [weighting.name for weighting, _, _ in rows])
         axis.set_ylim(len(rows) - 0.4, -0.6)

@@ -72,6 +72,11 @@ def is_better(improvement: Estimate) -> bool:
     return improvement.runs > 1 and improvement.low > 0.5
 
 
+def is_worse(improvement: Estimate) -> bool:
+    """Whether the interval lies below one half."""
+    return improvement.runs > 1 and improvement.high < 0.5
+
+
 def deserves_a_mark(improvement: Estimate) -> bool:
     """Whether a table may mark it as better: from fewer runs than :data:`FEW_RUNS`, intervals are too narrow for that."""
     return improvement.runs >= FEW_RUNS and is_better(improvement)
