@@ -20,6 +20,7 @@ from upweight.data.reference_scores import (
     normalize_returns as normalize_returns,
     reference_scores as reference_scores,
 )
+from upweight.data.ridge_baseline import RidgeBaseline as RidgeBaseline
 from upweight.data.statistics import (
     effective_episodes as effective_episodes,
     effective_steps as effective_steps,

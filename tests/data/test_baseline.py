@@ -6,7 +6,7 @@ from sklearn.linear_model import LinearRegression
 import upweight as uw
 
 
-@given(st.integers(0, 10_000), st.integers(1, 6), st.integers(10, 60))
+@given(st.integers(0, 10_000), st.integers(1, 6), st.integers(21, 60))
 def test_agrees_with_scikit_learn(seed: int, features: int, episodes: int) -> None:
     rng = np.random.default_rng(seed)
     states = rng.normal(size=(episodes, features))
@@ -48,3 +48,21 @@ def test_no_more_episodes_than_coefficients_means_the_mean(episodes: int) -> Non
     with pytest.warns(uw.UpweightWarning, match="too few"):
         values = uw.LinearBaseline()(rng.normal(size=(episodes, 3)), returns)
     np.testing.assert_allclose(values, returns.mean())
+
+
+def test_the_rounding_of_collinear_observations_is_not_fitted() -> None:
+    """Three of five columns in float32 are sums of two others, up to rounding: rank 2."""
+    rng = np.random.default_rng(0)
+    two = rng.normal(size=(40, 2)) * [1, 100]
+    exact = np.hstack([two, two @ rng.normal(size=(2, 3)) + 50])
+    returns = two[:, 0] + rng.normal(size=40)
+    wanted = LinearRegression().fit(two, returns).predict(two)
+    np.testing.assert_allclose(uw.LinearBaseline()(exact.astype(np.float32), returns), wanted, atol=1e-4)
+
+
+def test_small_columns_in_single_precision_are_fitted() -> None:
+    rng = np.random.default_rng(0)
+    states = (rng.normal(size=(5000, 3)) * [1e4, 1, 1e-4]).astype(np.float32)
+    returns = 1e4 * states[:, 2].astype(float) + rng.normal(size=5000)
+    theirs = LinearRegression(tol=1e-14).fit(states.astype(float), returns).predict(states.astype(float))
+    np.testing.assert_allclose(uw.LinearBaseline()(states, returns), theirs, rtol=1e-6, atol=1e-6)

@@ -63,3 +63,13 @@ def test_a_bad_baseline_is_reported(values: np.ndarray) -> None:
     ds = with_returns([1.0, 5.0, 3.0])
     with pytest.raises(uw.WeightingError, match="baseline must return 3 finite values"):
         uw.AdvantageWeighting(baseline=lambda states, returns: values)(ds)
+
+
+def test_the_ridge_baseline_has_a_name() -> None:
+    weighting = uw.AdvantageWeighting(0.2, baseline="ridge")
+    assert weighting == uw.AdvantageWeighting(0.2, baseline=uw.RidgeBaseline())
+    assert weighting.to_dict() == {"name": "aw", "temperature": 0.2, "baseline": "ridge"}
+    assert uw.weighting_from_dict(weighting.to_dict()) == weighting
+    assert uw.AdvantageWeighting(baseline="linear").to_dict() == {"name": "aw", "temperature": 0.1}
+    with pytest.raises(uw.WeightingError, match="unknown baseline 'rigde'; did you mean 'ridge'"):
+        uw.AdvantageWeighting(baseline="rigde")

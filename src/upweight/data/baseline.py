@@ -13,13 +13,18 @@ from numpy.typing import NDArray
 
 from upweight.base.errors import UpweightWarning
 
+_EPISODES_PER_COEFFICIENT = 2  # with fewer, least squares follows more than half of the noise
+_ROUNDINGS = 4  # steps of the observations' own precision that may be between columns meant to be collinear
+
 
 @dataclass(frozen=True)
 class LinearBaseline:
     r"""Least squares with intercept, one row per episode, every episode counted once.
 
-    Collinear or constant features get the minimum-norm solution. With no more episodes than coefficients the
-    fit would pass through every point and leave only rounding noise, so the mean return is used instead.
+    Collinear or constant features get the minimum-norm solution; differences as small as the rounding of the observations'
+    own type are not fitted. With no more episodes than coefficients the fit would pass through every point and leave only
+    rounding noise, so the mean return is used instead. A fit of k coefficients to N episodes follows a share k / N of the
+    noise in the returns: beyond half there is a warning (:class:`upweight.RidgeBaseline` follows less).
     """
 
     def needs(self, observation_shape: tuple[int, ...]) -> int:
@@ -30,13 +35,24 @@ class LinearBaseline:
         count = len(returns)
         if count < self.needs(initial_observations.shape[1:]):
             return self.constant(initial_observations.shape[1:], returns)
-        features = initial_observations.reshape(count, -1).astype(np.float64)
-        features -= features.mean(axis=0)
+        features, rounding = centred_features(initial_observations)
         mean = returns.mean()
-        triangle = _triangle(np.column_stack([features, returns - mean]))  # [d+1, d+1]
-        negligible = np.finfo(np.float64).eps * max(features.shape)  # as if the triangle were as tall as the data
-        coefficients = np.linalg.lstsq(triangle[:, :-1], triangle[:, -1], rcond=negligible)[0]
+        reduced = triangle(np.column_stack([features, returns - mean]))  # [d+1, d+1]
+        left, sizes, right = np.linalg.svd(reduced[:, :-1], full_matrices=False)
+        kept = sizes > max(rounding, np.finfo(np.float64).eps * max(features.shape) * sizes.max(initial=0.0))
+        if count < _EPISODES_PER_COEFFICIENT * (kept.sum() + 1):
+            self._warn(count, int(kept.sum()) + 1)
+        coefficients = right[kept].T @ ((left[:, kept].T @ reduced[:, -1]) / sizes[kept])
         return mean + features @ coefficients
+
+    def _warn(self, episodes: int, coefficients: int) -> None:
+        warnings.warn(
+            f"the baseline fits {coefficients} coefficients to {episodes} episodes and follows about "
+            f"{coefficients / episodes:.0%} of the noise in their returns, so advantages are partly noise; "
+            "AdvantageWeighting(baseline=RidgeBaseline()) follows less",
+            UpweightWarning,
+            stacklevel=5,
+        )
 
     def constant(self, observation_shape: tuple[int, ...], returns: NDArray[np.float64]) -> NDArray[np.float64]:
         """The mean return for everyone, with a warning."""
@@ -49,7 +65,23 @@ class LinearBaseline:
         return np.full(len(returns), returns.mean())
 
 
-def _triangle(matrix: NDArray[np.float64]) -> NDArray[np.float64]:
+def centred_features(initial_observations: NDArray[Any]) -> tuple[NDArray[np.float64], float]:
+    r"""[N, d] :math:`(x_{ij} - \bar x_j) / \max_i |x_{ij}|`, and the singular values that rounding alone may give them.
+
+    In that unit every entry is rounded by at most half of the type's epsilon, so a matrix of nothing but such rounding has
+    singular values of at most about :math:`\epsilon (\sqrt N + \sqrt d)`.
+    """
+    count = len(initial_observations)
+    features = initial_observations.reshape(count, -1).astype(np.float64)
+    largest = np.abs(features).max(axis=0)
+    features /= np.where(largest > 0, largest, 1.0)
+    features -= features.mean(axis=0)
+    kind = initial_observations.dtype
+    precision = float(np.finfo(kind if kind.kind == "f" else np.float64).eps)
+    return features, _ROUNDINGS * precision * (math.sqrt(count) + math.sqrt(features.shape[1]))
+
+
+def triangle(matrix: NDArray[np.float64]) -> NDArray[np.float64]:
     """The R of a QR decomposition of a tall matrix [N, k], by blocks of rows.
 
     A least-squares problem keeps its solutions under it, and is then k rows tall instead of N.

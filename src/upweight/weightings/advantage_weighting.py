@@ -13,12 +13,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from upweight.base.errors import UpweightWarning, WeightingError
+from upweight.base.names import hint
 from upweight.data.baseline import LinearBaseline
 from upweight.data.dataset import Dataset
+from upweight.data.ridge_baseline import RidgeBaseline
 from upweight.weightings.boltzmann import boltzmann, check_temperature
 from upweight.weightings.weighting import Weighting
 
 Baseline = Callable[[NDArray[Any], NDArray[np.float64]], NDArray[np.float64]]
+_BASELINES: dict[str, Baseline] = {"linear": LinearBaseline(), "ridge": RidgeBaseline()}
 
 # A range of advantages this small, relative to the returns, is rounding noise of the fit.
 _NOISE = 1e-9
@@ -28,26 +31,36 @@ _NOISE = 1e-9
 class AdvantageWeighting(Weighting):
     """Softmax of the min-max scaled advantages; fair to episodes that started in a hard place.
 
-    ``baseline(initial_observations [K, ...], returns [K]) -> values [K]`` estimates V(s0); least squares unless given.
+    ``baseline(initial_observations [K, ...], returns [K]) -> values [K]`` estimates V(s0): "linear" (least squares, the
+    paper's), "ridge" (for few episodes or many features), or one of your own.
     """
 
     temperature: float = field(
         default=0.1, metadata={"help": "small means only the best episodes count; CQL trains with 0.2 unless told"}
     )
-    baseline: Baseline = field(default_factory=LinearBaseline, metadata={"json": False})
+    baseline: Baseline | str = field(default_factory=LinearBaseline, metadata={"json": False})
     name: ClassVar[str] = "aw"
 
     def __post_init__(self) -> None:
         check_temperature(self.temperature)
+        if isinstance(self.baseline, str):
+            if self.baseline not in _BASELINES:
+                raise WeightingError(f"unknown baseline {self.baseline!r}; {hint(self.baseline, _BASELINES)}")
+            object.__setattr__(self, "baseline", _BASELINES[self.baseline])
 
     def to_dict(self) -> dict[str, Any]:
-        if self.baseline != LinearBaseline():
-            raise WeightingError("an advantage weighting with a baseline of your own cannot be written as JSON")
-        return super().to_dict()
+        """Name and settings; the baseline only where it is not least squares."""
+        if self.baseline == LinearBaseline():
+            return super().to_dict()
+        for name, known in _BASELINES.items():
+            if self.baseline == known:
+                return {**super().to_dict(), "baseline": name}
+        raise WeightingError("an advantage weighting with a baseline of your own cannot be written as JSON")
 
     def advantages(self, dataset: Dataset, eligible: NDArray[np.int64]) -> NDArray[np.float64]:
         r"""[K] :math:`G_i - \hat V(s_{i,0})`."""
         returns = dataset.returns[eligible]
+        assert not isinstance(self.baseline, str)  # a name became its baseline above
         if isinstance(self.baseline, LinearBaseline) and len(eligible) < self.baseline.needs(dataset.observation_shape):
             values = self.baseline.constant(dataset.observation_shape, returns)  # the observations stay unread
         else:
