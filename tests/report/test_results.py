@@ -274,9 +274,20 @@ def test_a_missing_score_is_left_out_where_others_have_one(store: Store) -> None
     ]
 
 
-def test_scores_without_reference_stay_out_of_comparisons(store: Store) -> None:
+def test_returns_are_compared_within_an_environment_and_never_beside_normalised_scores(store: Store) -> None:
+    def comparable() -> list[str]:
+        results = collect(store)
+        return [each.name for each in results.comparable("BC", ["Uniform", "RW"], results.datasets_of("BC"))]
+
+    for name in ("mine-expert", "mine-medium"):  # of one environment without reference scores
+        for sampler in ("Uniform", "RW"):
+            add_runs(store, name, sampler, [None, None])
+    assert {run.score for run in collect(store).shown} == {1500.0}  # mean returns
+    assert comparable() == ["mine-medium", "mine-expert"]
     for sampler in ("Uniform", "RW"):
-        add_runs(store, "mine-medium", sampler, [None, None])
-    results = collect(store)
-    assert scores(results, "RW") == [1500.0, 1500.0]  # mean returns
-    assert results.comparable("BC", ["Uniform", "RW"], results.datasets_of("BC")) == []
+        add_runs(store, DataSpec("other-medium", 1000, 0, "Other-v0"), sampler, [None, None])
+    assert comparable() == []
+    assert [group.scale for group in collect(store).groups("BC")] == ["Unknown-v0", "Other-v0"]
+    for sampler in ("Uniform", "RW"):
+        add_runs(store, "hopper-medium", sampler, [0.5, 0.6])
+    assert comparable() == ["hopper-medium"]

@@ -4,7 +4,7 @@ from pathlib import Path
 import pandas
 import pytest
 
-from support.results import add_dataset, add_runs, data_spec
+from support.results import add_dataset, add_returns, add_runs, data_spec
 from upweight.report.results import collect
 from upweight.report.statistics.intervals import Intervals
 from upweight.report.table import as_csv, as_html, as_latex, as_markdown
@@ -247,7 +247,17 @@ def test_a_method_with_one_weighting_has_its_aggregates_too(tmp_path: Path) -> N
     assert (record["sampler"], record["mean"]) == ("RW", 0.5)
 
 
-def test_no_aggregates_without_reference_scores(tmp_path: Path) -> None:
+def test_aggregates_of_returns_have_no_optimality_gap(tmp_path: Path) -> None:
     store = Store(tmp_path / "raw", create=True)
-    add_runs(store, "mine-medium", "RW", [None] * 5)
-    assert aggregate_table(collect(store), INTERVALS).rows == ()
+    for sampler, scores in {"Uniform": [0.1, 0.2, 0.3, 0.4, 0.5], "RW": [0.6, 0.7, 0.8, 0.9, 1.0]}.items():
+        add_returns(store, "mine-medium", sampler, scores)
+    table = aggregate_table(collect(store), INTERVALS)
+    assert table.columns == ("algorithm", "datasets", "sampler", "mean", "median", "IQM")
+    assert [row.cells[:3] for row in table.rows] == [
+        ("BC", "regular datasets (1), returns in Unknown-v0", "Uniform"),
+        ("BC", "regular datasets (1), returns in Unknown-v0", "RW"),
+    ]
+    assert str(table.rows[1].cells[5]).startswith("2400 [")  # the mean of 2100, 2400 and 2700
+    frame = pandas.read_csv(io.StringIO(as_csv(table)))
+    assert frame["iqm"].tolist() == pytest.approx([900, 2400])
+    assert frame["optimality_gap"].isna().all() and not frame["normalized"].any()

@@ -4,11 +4,12 @@ from pathlib import Path
 
 import pytest
 
-from support.results import add_runs, make_study
+from support.results import add_returns, add_runs, make_study
 from upweight.report.results import collect
 from upweight.report.statistics.intervals import Intervals
 from upweight.report.tables import score_tables
 from upweight.report.verdict import verdict
+from upweight.studies.run_spec import DataSpec
 from upweight.studies.store import Store
 
 INTERVALS = Intervals(resamples=50)
@@ -50,6 +51,19 @@ def test_one_dataset_is_named_and_losses_are_said(store: Store) -> None:
     add_pair(store, "walker2d-random", LOW, HIGH)
     add_pair(store, "walker2d-expert", LOW, HIGH)
     assert said(store).startswith("BC: RW loses to Uniform on 3 of 5 datasets and beats it on 2, ")
+
+
+def test_returns_of_one_environment_have_a_gain_and_those_of_several_are_counted(store: Store) -> None:
+    add_returns(store, "mine-medium", "Uniform", LOW)
+    add_returns(store, "mine-medium", "RW", HIGH)
+    assert said(store).startswith("BC: RW beats Uniform on mine-medium, +2100 IQM of returns [20")
+    other = DataSpec("other-medium", 1000, 0, "Other-v0")
+    add_returns(store, other, "Uniform", LOW)
+    add_returns(store, other, "RW", HIGH)
+    assert said(store) == "BC: RW beats Uniform on 2 of 2 datasets."
+    add_pair(store, "hopper-medium", HIGH, LOW)
+    assert said(store).startswith("BC: RW beats Uniform on 3 of 3 datasets, +0.70 IQM [")
+    assert said(store).endswith("] on the 1 with reference scores.")
 
 
 def test_no_difference_is_no_victory(store: Store) -> None:

@@ -120,7 +120,7 @@ def render_page(report: Report, created: datetime, title: str | None = None) -> 
     return template.substitute(
         title=_text(title or _subject(results)),
         verdict=_text(report.verdict),
-        overview=_pictures(report.overview) if report.overview.pictures else "",
+        overview=_pictures(report.overview),
         warnings="\n".join(_warnings(results)),
         main="\n".join(main),
     )
@@ -154,7 +154,7 @@ def _facts(report: Report, created: datetime) -> str:
         or "unknown",
         "date": f"{created:%Y-%m-%d %H:%M} {created.tzname() or ''}".strip(),
     }
-    missing = [f"{each.title} ({each.missing})" for each in (report.overview, *report.figures) if not each.pictures]
+    missing = [f"{each.title} ({each.missing})" for each in report.figures if not each.pictures]
     rows |= {"not drawn": "; ".join(missing)} if missing else {}
     return "<dl>" + "".join(f"<dt>{_text(key)}</dt><dd>{_text(value)}</dd>" for key, value in rows.items()) + "</dl>"
 
@@ -176,7 +176,8 @@ def _warnings(results: Results) -> list[str]:
         )
     if any(not run.normalized for run in results.shown):
         found.append(
-            "Some environments have no reference scores: their tables show mean returns, and aggregates leave them out."
+            "Some environments have no reference scores: their numbers are mean returns, pooled only with those of the same "
+            "environment."
         )
     found += results.data_notes.values()
     return [f'<p class="warning" role="note">{_text(text)}</p>' for text in found]

@@ -43,6 +43,7 @@ class ReportRun:
     score: float  # that counts, see count_scores
     normalized: bool  # else the score is a mean return
     status: str
+    env_id: str = ""  # where it was evaluated; returns of one environment have one scale
     data_sha256: str | None = None  # of the data that it saw; old records do not say
     left_out: str = ""  # why it is not in tables and figures
 
@@ -67,17 +68,19 @@ class DatasetFacts:
 
 @dataclass(frozen=True)
 class Group:
-    """Weightings of one method that can be compared: they all have runs on all of the datasets."""
+    """Weightings of one method that can be compared: they all have runs on all of the datasets, with scores of one scale."""
 
     method: str
     family: str
     weightings: tuple[WeightingName, ...]
     datasets: tuple[DatasetName, ...]
+    scale: str = ""  # the environment whose returns the scores are; normalised scores have none
 
     @property
     def title(self) -> str:
         """What the datasets are, and how many."""
-        return f"{FAMILIES[self.family]} ({len(self.datasets)})"
+        title = f"{FAMILIES[self.family]} ({len(self.datasets)})"
+        return f"{title}, returns in {self.scale}" if self.scale else title
 
 
 @dataclass(frozen=True)
@@ -110,9 +113,9 @@ class Results:
         return cells
 
     @cached_property
-    def _raw(self) -> set[str]:
-        """Datasets whose scores are returns, on a scale of their own."""
-        return {run.dataset.name for run in self.shown if not run.normalized}
+    def _raw(self) -> dict[str, str]:
+        """Datasets whose scores are returns, and the environment that gives these their scale."""
+        return {run.dataset.name: run.env_id for run in self.shown if not run.normalized}
 
     @cached_property
     def methods(self) -> list[str]:
@@ -141,23 +144,35 @@ class Results:
         cells = self._cells.get((method, weighting), {})
         return {dataset.name: cells[dataset.name] for dataset in datasets if dataset.name in cells}
 
-    def comparable(self, method: str, weightings: Iterable[str], datasets: Iterable[DatasetName]) -> list[DatasetName]:
-        """Datasets with normalised scores where all of the weightings have runs: others would tilt a comparison."""
+    def shared(self, method: str, weightings: Iterable[str], datasets: Iterable[DatasetName]) -> list[DatasetName]:
+        """Datasets where all of the weightings have runs: others would tilt a comparison."""
         have = [self._cells.get((method, weighting), {}) for weighting in weightings]
-        return [each for each in datasets if self.is_normalized(each) and all(each.name in names for names in have)]
+        return [each for each in datasets if all(each.name in names for names in have)]
+
+    def comparable(self, method: str, weightings: Iterable[str], datasets: Iterable[DatasetName]) -> list[DatasetName]:
+        """The shared datasets, if their scores can be pooled: those with normalised ones, else returns of one environment."""
+        scales = self.scales(self.shared(method, weightings, datasets))
+        return scales.get("") or (next(iter(scales.values())) if len(scales) == 1 else [])
+
+    def scales(self, datasets: Iterable[DatasetName]) -> dict[str, list[DatasetName]]:
+        """Datasets whose scores have one scale: normalised ones under "", others under their environment."""
+        found: dict[str, list[DatasetName]] = {}
+        for dataset in datasets:
+            found.setdefault(self._raw.get(dataset.name, ""), []).append(dataset)
+        return found
 
     def groups(self, method: str) -> list[Group]:
-        """For each family of datasets the usual weightings, on the datasets that all of them have runs on.
+        """For each family of datasets, and scale, the usual weightings, on the datasets that all of them have runs on.
 
         A family with one weighting compares nothing, and is left out if others compare something.
         """
         found = []
         for family in FAMILIES:
-            datasets = self.datasets_of(method, family=family)
-            weightings = self.usual_weightings(method, datasets)
-            common = self.comparable(method, [weighting.name for weighting in weightings], datasets)
-            if common:
-                found.append(Group(method, family, tuple(weightings), tuple(common)))
+            for scale, datasets in self.scales(self.datasets_of(method, family=family)).items():
+                weightings = self.usual_weightings(method, datasets)
+                common = self.shared(method, [weighting.name for weighting in weightings], datasets)
+                if weightings and common:
+                    found.append(Group(method, family, tuple(weightings), tuple(common), scale))
         return [group for group in found if len(group.weightings) > 1] or found
 
     @cached_property
@@ -175,6 +190,10 @@ class Results:
 
     def is_normalized(self, dataset: DatasetName) -> bool:
         return dataset.name not in self._raw
+
+    def unit(self, dataset: DatasetName) -> str:
+        """What a score on it is."""
+        return "normalised return" if self.is_normalized(dataset) else "return"
 
     def fewest_seeds(self) -> int:
         """Seeds of the cell of the tables that has fewest."""
@@ -228,6 +247,7 @@ def _runs(records: Sequence[Record], names: Mapping[DataKey, DatasetName]) -> It
             score=score.value,
             normalized=score.normalized,
             status="diverged" if score.diverged else record["status"],
+            env_id=str(spec["data"]["env_id"]),
             data_sha256=record.get("data_sha256"),
             left_out=score.left_out,
         )

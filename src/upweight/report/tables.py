@@ -16,11 +16,12 @@ from upweight.report.table import Cell, Row, Table, without_empty_columns
 
 DECIMALS = 2  # of a normalised score, as in the paper
 WINS = "better than Uniform"  # heads the last row
+GAP = "optimality gap"  # to an expert, so only of normalised scores
 AGGREGATES: dict[str, Callable[..., Any]] = {
     "mean": mean,
     "median": median,
     "IQM": iqm,
-    "optimality gap": optimality_gap,
+    GAP: optimality_gap,
 }
 _KIND_TITLES = {"rw": "RW (its temperature)", "aw": "AW (its temperature)", "top": "Top-x% (its x)"}
 _BETTER = (
@@ -177,21 +178,26 @@ def aggregate_table(results: Results, intervals: Intervals) -> Table:
     for group in groups:
         for weighting in group.weightings:
             scores = results.scores(group.method, weighting.name, group.datasets)
-            estimates = {name: intervals.of(statistic, scores) for name, statistic in AGGREGATES.items()}
-            numbers = [f"{each.point:.2f} [{each.low:.2f}, {each.high:.2f}]" for each in estimates.values()]
+            estimates = {
+                name: None if name == GAP and group.scale else intervals.of(statistic, scores)
+                for name, statistic in AGGREGATES.items()
+            }
+            numbers = [_estimate_text(each, normalized=not group.scale) for each in estimates.values()]
             rows.append(Row((group.method, group.title, weighting.name, *numbers), f"{group.method}: {group.title}"))
             record: dict[str, object] = {
                 "method": group.method,
                 "family": group.family,
                 "datasets": len(group.datasets),
                 "sampler": weighting.name,
-                "fewest_seeds": estimates["mean"].runs,
+                "fewest_seeds": min(map(len, scores.values())),
             }
             for name, each in estimates.items():
                 field = name.replace(" ", "_").lower()
-                record |= {field: each.point, f"{field}_low": each.low, f"{field}_high": each.high}
+                three = ("", "", "") if each is None else (each.point, each.low, each.high)
+                record |= dict(zip((field, f"{field}_low", f"{field}_high"), three, strict=True))
+            record["normalized"] = not group.scale
             records.append(record)
-    return Table(
+    found = Table(
         name="aggregates",
         caption="Aggregate scores of each sampler, by algorithm and family of datasets",
         columns=("algorithm", "datasets", "sampler", *AGGREGATES),
@@ -201,6 +207,7 @@ def aggregate_table(results: Results, intervals: Intervals) -> Table:
         words=3,
         said_by_group=2,
     )
+    return without_empty_columns(found)
 
 
 def dataset_table(results: Results) -> Table:
@@ -237,6 +244,14 @@ def score_text(value: float, *, normalized: bool) -> str:
     """Two decimals as in the paper; returns, which have any scale, with four digits."""
     text = f"{value:.{DECIMALS}f}" if normalized else f"{value:.4g}"
     return text.removeprefix("-") if float(text) == 0 else text
+
+
+def _estimate_text(estimate: Estimate | None, *, normalized: bool) -> str:
+    if estimate is None:
+        return ""
+    ends = (estimate.point, estimate.low, estimate.high)
+    point, low, high = (score_text(value, normalized=normalized) for value in ends)
+    return f"{point} [{low}, {high}]"
 
 
 def _score_table(

@@ -5,15 +5,17 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from support.results import add_runs, data_spec, make_study
+from support.results import add_returns, add_runs, data_spec, make_study
 from upweight.report.figures.datasets import draw_gains
 from upweight.report.figures.drawing import FONT_SIZE, WIDTH, NothingToDraw, style_of, wrap
 from upweight.report.figures.figures import ReportFigure, all_figures
+from upweight.report.figures.overview import draw_overview
 from upweight.report.figures.settings import draw_percentage, draw_temperature
 from upweight.report.figures.weightings import draw_improvement, draw_profiles, draw_sigma
 from upweight.report.names import WeightingName
 from upweight.report.results import Results, collect
 from upweight.report.statistics.intervals import Intervals
+from upweight.studies.run_spec import DataSpec
 from upweight.studies.store import Store
 
 INTERVALS = Intervals(resamples=50)
@@ -35,11 +37,17 @@ def figures(store: Store) -> dict[str, ReportFigure]:
 
 def test_the_reason_is_the_true_one(store: Store) -> None:
     add_runs(store, "mine-expert-random-5", "Uniform", [None, None])
-    scale = "scores are returns of environments without reference scores, which cannot be aggregated"
+    scale = "scores are returns of several environments without reference scores, which cannot be pooled"
     assert figures(store)["improvement"].missing == "there are no runs with another sampler than Uniform"
     add_runs(store, "mine-expert-random-5", "RW", [None, None])
+    other = DataSpec("other-expert-random-5", 1000, 0, "Other-v0")
+    for sampler in ("Uniform", "RW"):
+        add_runs(store, other, sampler, [None, None])
     found = figures(store)
-    assert [found[name].missing for name in ("sigma", "improvement", "profile")] == [scale] * 3
+    assert found["sigma"].missing == scale
+    assert (
+        found["improvement"].pictures and found["profile"].pictures
+    )  # the one needs no scale, the other has one panel each
     assert found["gain"].missing == "the store does not describe the datasets"
     assert found["temperature"].missing == "there are no runs at several temperatures (suite paper/temperature)"
 
@@ -172,6 +180,34 @@ def test_the_gain_s_caption_gives_the_claim_as_the_paper_s(study: Results) -> No
     drawing = draw_gains(study, "BC")
     assert "The paper's claim is that weighting gains more where the RPSV is high" in " ".join(drawing.notes)
     assert [axis.get_xlabel() for axis in drawing.figure.axes] == ["mean normalised return", "RPSV"]
+
+
+def test_returns_of_one_environment_are_drawn_as_such(store: Store) -> None:
+    add_returns(store, "mine-expert-random-5", "Uniform", [0.1, 0.2])
+    add_returns(store, "mine-expert-random-5", "RW", [0.8, 1.0])
+    results = collect(store)
+    drawn = {draw: draw(results, INTERVALS, "BC") for draw in (draw_sigma, draw_improvement, draw_profiles)}
+    assert drawn[draw_sigma].label.endswith("expert: at 5% Uniform 450, RW 2700.")
+    assert drawn[draw_sigma].figure.axes[0].get_ylabel() == "return (IQM)"
+    assert "RW on mixed datasets 1.00, interval 1.00 to 1.00" in drawn[draw_improvement].label
+    assert drawn[draw_profiles].label.endswith("Above 1650: Uniform on mixed datasets 0%, RW on mixed datasets 100%.")
+    assert "normalised" not in " ".join(note for drawing in drawn.values() for note in drawing.notes)
+    overview = draw_overview(results, INTERVALS)
+    assert overview.label.endswith("BC, mine-expert-random-5, return: Uniform 450, RW 2700.")
+
+
+def test_the_overview_has_a_panel_for_each_scale_and_drops_samplers_that_meet_nobody(store: Store) -> None:
+    for data in ("mine-medium", DataSpec("other-medium", 1000, 0, "Other-v0")):
+        for sampler in ("Uniform", "RW"):
+            add_returns(store, data, sampler, [0.5, 0.6])
+    assert len(draw_overview(collect(store), INTERVALS).figure.axes) == 2
+    for dataset in ("hopper-medium", "hopper-expert"):
+        add_runs(store, dataset, "Uniform", [0.5, 0.6])
+        add_runs(store, dataset, "RW", [0.7, 0.8])
+    add_runs(store, "hopper-random", "AW", [0.1, 0.1])
+    (axis,) = draw_overview(collect(store), INTERVALS).figure.axes
+    assert axis.get_title() == "BC: 2 datasets"
+    assert [label.get_text() for label in axis.get_yticklabels()] == ["Uniform  0.55", "RW  0.75"]
 
 
 def test_nothing_to_draw_is_an_error_of_its_own(store: Store) -> None:

@@ -32,11 +32,14 @@ def draw_gains(results: Results, method: str) -> Drawing:
     """Gain over Uniform against mean return and against RPSV."""
     if not results.datasets:
         raise NothingToDraw(NO_DESCRIPTION)
+    if not any(each.normalized for each in results.datasets):
+        raise NothingToDraw("without reference scores, datasets have no scale in common")
     weightings = [each for each in results.weightings(method) if not each.is_variant and each.name != UNIFORM]
     points: dict[str, list[tuple[float, float, float]]] = {}  # weighting -> mean, RPSV, gain
     for each in results.datasets:
         for weighting in weightings:
-            if each.normalized and results.comparable(method, [weighting.name, UNIFORM], [each.dataset]):
+            normalized = each.normalized and results.is_normalized(each.dataset)
+            if normalized and results.shared(method, [weighting.name, UNIFORM], [each.dataset]):
                 scores, uniform = (results.scores(method, name, [each.dataset]) for name in (weighting.name, UNIFORM))
                 gain = float(np.mean(scores[each.dataset.name]) - np.mean(uniform[each.dataset.name]))
                 points.setdefault(weighting.name, []).append((each.mean, each.rpsv, gain))

@@ -1,6 +1,7 @@
 """Figures of a weighting's setting: the temperature of RW and AW, the share that Top-x% keeps."""
 
 from collections.abc import Sequence
+from functools import partial
 from typing import Any
 
 from upweight.report.figures.drawing import (
@@ -17,6 +18,7 @@ from upweight.report.figures.weightings import SHARED, why_nothing_shared
 from upweight.report.names import UNIFORM, WeightingName
 from upweight.report.results import Results
 from upweight.report.statistics.intervals import Intervals
+from upweight.report.tables import score_text
 
 
 def draw_temperature(results: Results, intervals: Intervals, method: str) -> Drawing:
@@ -46,7 +48,9 @@ def _draw_setting(
     everyone = [weighting for group in series.values() for weighting in group]
     datasets = results.comparable(method, [each.name for each in everyone], results.datasets_of(method))
     if not datasets:
-        raise NothingToDraw(why_nothing_shared(results, everyone, results.datasets_of(method)))
+        raise NothingToDraw(why_nothing_shared(results, method, everyone, results.datasets_of(method)))
+    unit = results.unit(datasets[0])
+    shown = partial(score_text, normalized=results.is_normalized(datasets[0]))
     figure = new_figure(2.8, method)
     axis = figure.subplots()
     handles: dict[str, Any] = {}
@@ -57,22 +61,22 @@ def _draw_setting(
         levels = [intervals.level(results.scores(method, each.name, datasets)) for each in group]
         name = "Top-x%" if kind == "top" else kind.upper()
         handles[name] = draw_curve(axis, group[0], places, levels)
-        words += [f"{name} at {tick.format(at)} {level.point:.2f}" for at, level in zip(places, levels, strict=True)]
+        words += [f"{name} at {tick.format(at)} {shown(level.point)}" for at, level in zip(places, levels, strict=True)]
     uniform = results.scores(method, UNIFORM, datasets)
     if len(uniform) == len(datasets):
         level = intervals.level(uniform).point
         handles[UNIFORM] = draw_level(axis, WeightingName(UNIFORM, "uniform"), level)
-        words.append(f"Uniform {level:.2f}")
+        words.append(f"Uniform {shown(level)}")
     axis.set_xscale("log")
     axis.set_xticks(ticks, [tick.format(value) for value in ticks])
     axis.minorticks_off()
-    finish(axis, title=f"{len(datasets)} dataset{'s' if len(datasets) > 1 else ''}", x=x, y="normalised return (IQM)")
+    finish(axis, title=f"{len(datasets)} dataset{'s' if len(datasets) > 1 else ''}", x=x, y=f"{unit} (IQM)")
     add_legend(figure, handles)
     notes = [
-        f"Normalised return by {x}.",
+        f"{unit.capitalize()} by {x}.",
         SHARED,
         *(["Grey line: Uniform on the same datasets."] if UNIFORM in handles else []),
         BAND,
     ]
-    label = f"{method}: normalised return, interquartile mean, against {x}. {', '.join(words)}."
+    label = f"{method}: {unit}, interquartile mean, against {x}. {', '.join(words)}."
     return Drawing(figure, label, tuple(notes))

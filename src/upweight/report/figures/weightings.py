@@ -19,13 +19,14 @@ from upweight.report.figures.drawing import (
     new_figure,
 )
 from upweight.report.names import FAMILIES, UNIFORM, DatasetName, WeightingName
-from upweight.report.results import Results
-from upweight.report.statistics.aggregate import performance_profile
+from upweight.report.results import Group, Results
+from upweight.report.statistics.aggregate import Floats, performance_profile
 from upweight.report.statistics.bootstrap import Estimate
 from upweight.report.statistics.intervals import Intervals
+from upweight.report.tables import score_text
 
 SHARED = "IQM over the datasets that all samplers shown have runs on."
-NO_SCALE = "scores are returns of environments without reference scores, which cannot be aggregated"
+NO_SCALE = "scores are returns of several environments without reference scores, which cannot be pooled"
 _WHOLE_SETS = {
     "all expert data": "the whole expert set (long dashes)",
     "all medium data": "the whole medium set (dash-dots)",
@@ -43,9 +44,10 @@ def draw_sigma(results: Results, intervals: Intervals, method: str) -> Drawing:
     weightings = results.usual_weightings(method, mixes)
     common = results.comparable(method, [weighting.name for weighting in weightings], mixes)
     if not common:
-        raise NothingToDraw(why_nothing_shared(results, weightings, mixes))
+        raise NothingToDraw(why_nothing_shared(results, method, weightings, mixes))
     panels = {good: [each for each in common if each.good == good] for good in ("expert", "medium")}
     panels = {good: datasets for good, datasets in panels.items() if datasets}
+    unit = results.unit(common[0])
     figure = new_figure(2.8, method)
     axes = figure.subplots(1, len(panels), squeeze=False, sharey=True)[0]
     handles: dict[str, Any] = {}
@@ -59,13 +61,13 @@ def draw_sigma(results: Results, intervals: Intervals, method: str) -> Drawing:
         whole |= _draw_whole_sets(axis, results, intervals, method, good, datasets)
         axis.set_xticks(range(len(by_sigma)), list(by_sigma))
         axis.set_xlim(-0.4, len(by_sigma) - 0.6)
-        y = "" if axis is not axes[0] else "normalised return (IQM)"
+        y = "" if axis is not axes[0] else f"{unit} (IQM)"
         title, x = f"{good} and random", f"share of {good} steps"
         finish(axis, title=title, x=x, y=y, width=WIDTH / len(panels) - 0.3)
         words.append(f"{good}: {said}")
     add_legend(figure, handles | whole)
     notes = [
-        "Normalised return when a share of the steps comes from the policy named above a panel and the rest from random "
+        f"{unit.capitalize()} when a share of the steps comes from the policy named above a panel and the rest from random "
         "actions.",
         SHARED,
     ]
@@ -73,7 +75,7 @@ def draw_sigma(results: Results, intervals: Intervals, method: str) -> Drawing:
         notes.append(f"Lines without marks: Uniform on {' and on '.join(_WHOLE_SETS[name] for name in whole)}.")
     if dodged:
         notes.append("Where there is one share only, samplers stand side by side.")
-    label = f"{method}: normalised return, interquartile mean, against the share of good steps. {'. '.join(words)}."
+    label = f"{method}: {unit}, interquartile mean, against the share of good steps. {'. '.join(words)}."
     return Drawing(figure, label, (*notes, BAND))
 
 
@@ -97,7 +99,8 @@ def _draw_shares(
         places = [place + shift for place in range(len(levels))]
         handles[weighting.name] = draw_curve(axis, weighting, places, list(levels.values()))
         for sigma, found in ends.items():
-            found.append(f"{weighting.name} {levels[sigma].point:.2f}")
+            normalized = results.is_normalized(by_sigma[sigma][0])
+            found.append(f"{weighting.name} {score_text(levels[sigma].point, normalized=normalized)}")
     return handles, "; ".join(f"at {sigma} {', '.join(found)}" for sigma, found in ends.items())
 
 
@@ -110,7 +113,8 @@ def _draw_whole_sets(
     for policy in dict.fromkeys((good, "expert")):
         names = {f"{task}-{policy}" for task in tasks}
         sets = [each for each in results.datasets_of(method) if each.base in names]
-        scores = results.scores(method, UNIFORM, results.comparable(method, [UNIFORM], sets))
+        alike = [each for each in sets if results.is_normalized(each) == results.is_normalized(mixes[0])]
+        scores = results.scores(method, UNIFORM, results.comparable(method, [UNIFORM], alike))
         if scores:
             handles[f"all {policy} data"] = draw_whole_set(axis, intervals.level(scores).point, policy)
     return handles
@@ -122,7 +126,10 @@ def draw_improvement(results: Results, intervals: Intervals, method: str) -> Dra
     for family in FAMILIES:
         datasets = results.datasets_of(method, family=family)
         for weighting in results.usual_weightings(method, datasets):
-            common = results.comparable(method, [UNIFORM, weighting.name], datasets)
+            both = [UNIFORM, weighting.name]
+            common = results.comparable(method, both, datasets) or results.shared(
+                method, both, datasets
+            )  # needs no scale
             if weighting.name != UNIFORM and common:
                 x, y = (results.scores(method, name, common) for name in (weighting.name, UNIFORM))
                 panels.setdefault(family, []).append((weighting, intervals.improvement(x, y), len(common)))
@@ -157,37 +164,52 @@ def draw_profiles(results: Results, intervals: Intervals, method: str) -> Drawin
     """Share of runs above each score, a panel for each family of datasets."""
     groups, datasets = results.groups(method), results.datasets_of(method)
     if not groups:
-        raise NothingToDraw(why_nothing_shared(results, results.usual_weightings(method, datasets), datasets))
-    highest = max(run.score for run in results.shown if run.method == method and run.normalized)
-    thresholds = np.linspace(0.0, max(1.0, 1.05 * highest), _DEMANDS)
+        raise NothingToDraw(why_nothing_shared(results, method, results.usual_weightings(method, datasets), datasets))
     figure = new_figure(0.7 + 1.9 * len(groups), method)
-    axes = figure.subplots(len(groups), 1, squeeze=False, sharex=True)[:, 0]
+    shared = not any(group.scale for group in groups)
+    axes = figure.subplots(len(groups), 1, squeeze=False, sharex=shared)[:, 0]
     handles: dict[str, Any] = {}
-    words = []
+    words: dict[str, list[str]] = {}  # by the demand that they speak of
     for axis, group in zip(axes, groups, strict=True):
+        thresholds = _demands(results, group)
+        half = float(thresholds.mean()) if group.scale else 0.5
         for weighting in group.weightings:
             scores = results.scores(method, weighting.name, group.datasets)
             band = intervals.profile(scores, thresholds)
             handles[weighting.name] = draw_curve(axis, weighting, thresholds.tolist(), band)
-            half = 100 * float(performance_profile(scores, [0.5])[0])
-            words.append(f"{weighting.name} on {FAMILIES[group.family]} {half:.0f}%")
+            share = 100 * float(performance_profile(scores, [half])[0])
+            words.setdefault(f"{half:.4g}", []).append(f"{weighting.name} on {FAMILIES[group.family]} {share:.0f}%")
         axis.set_ylim(-0.03, 1.03)
-        finish(axis, title=group.title, x="score" if axis is axes[-1] else "", y="share of runs above")
+        x = "return" if group.scale else "score"
+        finish(axis, title=group.title, x=x if axis is axes[-1] or not shared else "", y="share of runs above")
     add_legend(figure, handles)
+    what = " or ".join(dict.fromkeys(results.unit(group.datasets[0]) for group in groups))
     notes = (
-        "Performance profiles: the share of runs whose normalised return is above a score, over the datasets that all "
+        f"Performance profiles: the share of runs whose {what} is above a score, over the datasets that all "
         "samplers shown have runs on (in brackets: how many). A curve above another everywhere is better at every demand.",
         BAND,
     )
-    label = f"{method}: share of runs above a score, against the score. Above 0.5: {', '.join(words)}."
+    said = " ".join(f"Above {demand}: {', '.join(found)}." for demand, found in words.items())
+    label = f"{method}: share of runs above a score, against the score. {said}"
     return Drawing(figure, label, notes)
 
 
-def why_nothing_shared(results: Results, weightings: Sequence[WeightingName], datasets: Sequence[DatasetName]) -> str:
+def _demands(results: Results, group: Group) -> Floats:
+    """[K] scores to be above: from a random policy to the expert or the best run; of returns from the worst to the best run."""
+    if not group.scale:
+        highest = max(run.score for run in results.shown if run.method == group.method and run.normalized)
+        return np.linspace(0.0, max(1.0, 1.05 * highest), _DEMANDS)
+    columns = [results.scores(group.method, each.name, group.datasets) for each in group.weightings]
+    returns = [value for column in columns for values in column.values() for value in values]
+    return np.linspace(min(returns), max(returns), _DEMANDS)
+
+
+def why_nothing_shared(
+    results: Results, method: str, weightings: Sequence[WeightingName], datasets: Sequence[DatasetName]
+) -> str:
     """Why no dataset serves to compare all of the weightings, as the end of a sentence."""
-    if not any(results.is_normalized(dataset) for dataset in datasets):
-        return NO_SCALE
-    return f"no dataset has runs of all of {', '.join(weighting.name for weighting in weightings)}"
+    names = [weighting.name for weighting in weightings]
+    return NO_SCALE if results.shared(method, names, datasets) else f"no dataset has runs of all of {', '.join(names)}"
 
 
 def why_nothing_beside_uniform(results: Results, method: str) -> str:
