@@ -1,7 +1,7 @@
 import numpy as np
 import pytest
 
-from upweight.report.statistics.scores import ScoreError, as_scores, count_diverged_as, pair
+from upweight.report.statistics.scores import ScoreError, as_scores, pair
 
 
 def test_the_three_forms_mean_the_same() -> None:
@@ -34,24 +34,13 @@ def test_tasks_may_differ_in_their_number_of_runs() -> None:
         ({"hopper": []}, r"task 'hopper', at least one, found shape \(0,\)"),
         ({"hopper": [[1.0, 2.0]]}, r"found shape \(1, 2\)"),
         ({"hopper": ["good"]}, "numbers as the scores of task 'hopper'"),
-        ({"hopper": [1.0, 2.0], "ant": [3.0, np.nan]}, r"found nan in run 1 of task 'ant'.*count_diverged_as"),
+        ({"hopper": [1.0, 2.0], "ant": [3.0, np.nan]}, r"found nan in run 1 of task 'ant'.*put in its place .* 0.0"),
         ({"hopper": [-np.inf]}, "found -inf in run 0 of task 'hopper'"),
     ],
 )
 def test_what_is_refused_and_why(given: object, message: str) -> None:
     with pytest.raises(ScoreError, match=message):
         as_scores(given)  # type: ignore[arg-type]
-
-
-def test_a_diverged_run_counts_as_the_caller_says() -> None:
-    counted = count_diverged_as({"hopper": [1.0, np.nan], "ant": [-np.inf, 0.5, np.inf]}, -0.1)
-    assert {name: values.tolist() for name, values in counted.items()} == {
-        "hopper": [1, -0.1],
-        "ant": [-0.1, 0.5, -0.1],
-    }
-    assert count_diverged_as(np.array([[1.0], [np.nan]]), 0.0)["0"].tolist() == [1, 0]
-    with pytest.raises(ScoreError, match="finite score"):
-        count_diverged_as({"hopper": [1.0]}, np.nan)
 
 
 def test_pairs_are_matched_by_name() -> None:

@@ -54,7 +54,8 @@ def as_scores(given: Scores | GivenScores) -> Scores:
     - a sequence with the scores of each task's runs, [runs]
     - an array [runs, tasks]: rows are seeds, columns are tasks
 
-    Numbers that are not finite are refused (see :func:`count_diverged_as`).
+    Numbers that are not finite are refused. Runs diverge because of the method, so dropping them measures something else: the
+    method when it works. They count as what the caller puts in their place.
     """
     if isinstance(given, Scores):
         return given
@@ -64,20 +65,11 @@ def as_scores(given: Scores | GivenScores) -> Scores:
         if wrong.size:
             raise ScoreError(
                 f"expected finite scores, found {values[wrong[0]]} in run {wrong[0]} of task {name!r}: if the run "
-                "diverged, say what that counts as, count_diverged_as(scores, 0.0); leaving it out flatters the method"
+                "diverged, put in its place what that counts as, such as 0.0, a random policy's normalised score; leaving "
+                "it out flatters the method"
             )
     runs = np.array([len(values) for values in tasks.values()], np.int64)
     return Scores(tuple(tasks), runs, np.concatenate(list(tasks.values())))
-
-
-def count_diverged_as(scores: GivenScores, score: float) -> dict[str, NDArray[np.float64]]:
-    """The same scores with ``score`` for each run whose own is not finite: 0.0 counts it as a random policy.
-
-    Runs diverge because of the method, so dropping them measures something else: the method when it works.
-    """
-    if not np.isfinite(score):
-        raise ScoreError(f"expected a finite score for diverged runs, found {score}")
-    return {name: np.where(np.isfinite(values), values, score) for name, values in _arrays(scores).items()}
 
 
 def pair(x: Scores | GivenScores, y: Scores | GivenScores) -> tuple[Scores, Scores]:
