@@ -9,6 +9,7 @@ from upweight.report.results import collect
 from upweight.report.statistics.intervals import Intervals
 from upweight.report.table import as_csv, as_html, as_latex, as_markdown
 from upweight.report.tables import (
+    GAP,
     Score,
     ScoreTable,
     aggregate_table,
@@ -247,12 +248,24 @@ def test_a_method_with_one_weighting_has_its_aggregates_too(tmp_path: Path) -> N
     assert (record["sampler"], record["mean"]) == ("RW", 0.5)
 
 
+def test_notes_speak_of_what_is_there(two_mixes: Store, tmp_path: Path) -> None:
+    last_row = "The last row counts"
+    results = collect(two_mixes)
+    assert last_row in " ".join(legend(score_tables(results, INTERVALS)))
+    assert "lower is better." in " ".join(aggregate_table(results, INTERVALS).notes)
+    alone = Store(tmp_path / "alone", create=True)
+    add_runs(alone, "hopper-medium", "RW", [0.5] * 5)
+    (table,) = score_tables(collect(alone), INTERVALS)
+    assert table.shown().footer == () and last_row not in " ".join(legend([table]))
+
+
 def test_aggregates_of_returns_have_no_optimality_gap(tmp_path: Path) -> None:
     store = Store(tmp_path / "raw", create=True)
     for sampler, scores in {"Uniform": [0.1, 0.2, 0.3, 0.4, 0.5], "RW": [0.6, 0.7, 0.8, 0.9, 1.0]}.items():
         add_returns(store, "mine-medium", sampler, scores)
     table = aggregate_table(collect(store), INTERVALS)
     assert table.columns == ("algorithm", "datasets", "sampler", "mean", "median", "IQM")
+    assert GAP not in " ".join(table.notes)
     assert [row.cells[:3] for row in table.rows] == [
         ("BC", "regular datasets (1), returns in Unknown-v0", "Uniform"),
         ("BC", "regular datasets (1), returns in Unknown-v0", "RW"),

@@ -30,8 +30,9 @@ _BETTER = (
 )
 _CAUTION = (
     f"Neither is given to results of fewer than {FEW_RUNS} seeds, and each bold is a test of its own, not corrected for "
-    "their number. The last row counts the datasets where a sampler is better than Uniform, of those that can be judged."
+    "their number."
 )
+_LAST_ROW = "The last row counts the datasets where a sampler is better than Uniform, of those that can be judged."
 _PAPER = (
     "The paper's numbers, where it has a dataset of that name, come from a million updates, five seeds and D4RL's data; "
     "datasets made by name are collected anew, with the policies that come with upweight."
@@ -39,8 +40,9 @@ _PAPER = (
 _AGGREGATE_NOTE = (
     "With 95% intervals of the stratified bootstrap over seeds, over the datasets that all samplers of a block have runs on "
     "(their number in brackets). Mean and median are over datasets, of means over seeds; the IQM is the mean of the middle "
-    "half of all runs; the optimality gap is how far runs stay below 1, so lower is better."
+    "half of all runs"
 )
+_GAP_NOTE = "; the optimality gap is how far runs stay below 1, so lower is better"
 
 
 @dataclass(frozen=True)
@@ -148,6 +150,7 @@ def legend(tables: Sequence[ScoreTable]) -> tuple[str, ...]:
     """What the marks and numbers of score tables mean, in sentences."""
     scores = [score for table in tables for score in table.scores]
     found = ["Mean over seeds ± standard deviation.", _BETTER, _CAUTION]
+    found += [_LAST_ROW] if any(score.is_judged for score in scores) else []
     if any(score.seeds < FEW_RUNS for score in scores):
         found.append(f"Here some results have fewer than {FEW_RUNS} seeds, and so no marks.")
     if any(score.paper is not None for score in scores):
@@ -197,13 +200,14 @@ def aggregate_table(results: Results, intervals: Intervals) -> Table:
                 record |= dict(zip((field, f"{field}_low", f"{field}_high"), three, strict=True))
             record["normalized"] = not group.scale
             records.append(record)
+    note = f"{_AGGREGATE_NOTE}{'' if all(group.scale for group in groups) else _GAP_NOTE}."
     found = Table(
         name="aggregates",
         caption="Aggregate scores of each sampler, by algorithm and family of datasets",
         columns=("algorithm", "datasets", "sampler", *AGGREGATES),
         rows=tuple(rows),
         records=tuple(records),
-        notes=(_AGGREGATE_NOTE, *_data_notes(results, (dataset for group in groups for dataset in group.datasets))),
+        notes=(note, *_data_notes(results, (dataset for group in groups for dataset in group.datasets))),
         words=3,
         said_by_group=2,
     )
