@@ -6,8 +6,7 @@ the gain if that one was luck.
 """
 
 import warnings
-from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,6 +14,7 @@ from numpy.typing import NDArray
 from upweight.base.errors import UpweightWarning
 from upweight.data.dataset import Dataset
 from upweight.data.statistics import effective_episodes, hoeffding_radius, weighted_return
+from upweight.inspection.starts import Starts
 from upweight.weightings.advantage_weighting import AdvantageWeighting
 from upweight.weightings.return_weighting import ReturnWeighting
 from upweight.weightings.weighting import Weighting
@@ -47,36 +47,39 @@ class Choice:
         return self.firm_gain < _KEPT * self.gain
 
 
-def choices(
-    dataset: Dataset, usable: NDArray[np.bool_], *, expected: NDArray[np.float64] | None
-) -> dict[float, Choice]:
-    """By temperature: RW, or AW if ``expected`` [K], the value of each usable episode's start, is given."""
+def choices(dataset: Dataset, usable: NDArray[np.bool_], starts: Starts) -> dict[float, Choice]:
+    """By temperature: RW, or AW where the starts explain much."""
     returns = dataset.returns[usable]
-    values = returns if expected is None else returns - expected
-    make: Callable[[float], Weighting] = ReturnWeighting if expected is None else AdvantageWeighting
-    found = {}
-    for temperature in TEMPERATURES:
-        # the value of the starts does not depend on the temperature: fitted once, for all of them
-        known = None if expected is None else AdvantageWeighting(temperature, baseline=lambda *_: expected)
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore", UpweightWarning)  # incomplete episodes: the report counts them
-            weights = (known or make(temperature))(dataset)[usable]
-        found[temperature] = _measure(make(temperature), temperature, weights, values, returns)
-    return found
+    if starts.expected is None or starts.baseline is None:
+        return {
+            temperature: _measure(ReturnWeighting(temperature), None, dataset, usable, returns)
+            for temperature in TEMPERATURES
+        }
+    values, baseline = returns - starts.expected, starts.baseline
+    return {
+        temperature: _measure(AdvantageWeighting(temperature, baseline), starts.expected, dataset, usable, values)
+        for temperature in TEMPERATURES
+    }
 
 
 def _measure(
-    weighting: Weighting,
-    temperature: float,
-    weights: NDArray[np.float64],
+    weighting: ReturnWeighting | AdvantageWeighting,
+    expected: NDArray[np.float64] | None,
+    dataset: Dataset,
+    usable: NDArray[np.bool_],
     values: NDArray[np.float64],
-    returns: NDArray[np.float64],
 ) -> Choice:
+    # what the starts let expect was fitted already, and does not depend on the temperature
+    same = weighting if expected is None else replace(weighting, baseline=lambda *_: expected)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", UpweightWarning)  # incomplete episodes: the report counts them
+        weights = same(dataset)[usable]
+    returns = dataset.returns[usable]
     others = np.arange(len(weights)) != np.argmax(weights)
     gain = weighted_return(weights, values) - float(values.mean())
     return Choice(
         weighting=weighting,
-        temperature=temperature,
+        temperature=weighting.temperature,
         weights=weights,
         weighted_return=weighted_return(weights, returns),
         gain=gain,

@@ -13,17 +13,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from upweight.base.text import number
-from upweight.data.baseline import LinearBaseline
 from upweight.data.dataset import Dataset
 from upweight.data.reference_scores import ReferenceScores, normalize_returns, reference_scores
 from upweight.data.statistics import positive_sided_variance
 from upweight.inspection.choice import FEW_EPISODES, PAPER_TEMPERATURE, Choice, choices, choose, colder, safe
 from upweight.inspection.effect import describe_weighting
+from upweight.inspection.starts import Starts, look_at_starts
 from upweight.weightings.uniform import Uniform
 from upweight.weightings.weighting import Weighting
 
-_EXPLAINED_SHARE = 0.1  # of the variance of returns, by the initial state, from which on AW pays
-_MAX_FEATURES = 1000  # beyond that (images) a linear value of the initial state means little
 _SMALL_GAIN = 0.05  # of the random-to-expert range
 _SMALL_GAIN_STD = 0.25  # standard deviations, where that range is not known
 _GOOD_MEAN = 0.9  # normalised mean return that counts as about expert level
@@ -50,6 +48,11 @@ class Suggestion:
 
 def suggest(dataset: Dataset, *, env: str | None = None) -> Suggestion:
     """Propose weighting and temperature; ``env`` (e.g. "hopper") lets returns be judged on D4RL's scale."""
+    return suggest_from(dataset, env=env, starts=None)
+
+
+def suggest_from(dataset: Dataset, *, env: str | None, starts: Starts | None) -> Suggestion:
+    """:func:`suggest`, with what is known of the starts already."""
     scores = None if env is None else reference_scores(env)
     usable = dataset.complete & (dataset.num_transitions > 0)
     returns = dataset.returns[usable]
@@ -58,18 +61,11 @@ def suggest(dataset: Dataset, *, env: str | None = None) -> Suggestion:
     if np.ptp(returns) == 0:
         why = f"All {len(returns)} complete episodes have the same return ({returns[0]:g}): none is better."
         return Suggestion(Uniform(), False, (why,))
-    share, expected = _explained_share(dataset, usable), None
-    reasons = []
-    if share is not None and share >= _EXPLAINED_SHARE:
-        expected = LinearBaseline()(dataset.initial_observations[usable], returns)
-        reasons.append(
-            f"Where an episode starts explains {share:.0%} of the differences in return, so compare each episode with "
-            "what its start let expect (advantage-weighting)."
-        )
-    found = choices(dataset, usable, expected=expected)
-    value_range = float(np.ptp(returns if expected is None else returns - expected))
+    starts = look_at_starts(dataset, usable) if starts is None else starts
+    found = choices(dataset, usable, starts)
+    value_range = float(np.ptp(returns if starts.expected is None else returns - starts.expected))
     chosen = choose(found, value_range)
-    reasons.append(_drawn(chosen, returns, advantages=expected is not None))
+    reasons = [starts.text, _drawn(chosen, returns, advantages=starts.expected is not None)]
     worth, why = _judge_gain(returns, chosen, scores)
     reasons.append(why)
     if not worth:
@@ -155,14 +151,3 @@ def _episodes(choice: Choice) -> str:
     """1 episode, 2 episodes."""
     left = round(choice.effective_episodes)
     return f"{left:,} episode{'' if left == 1 else 's'}"
-
-
-def _explained_share(dataset: Dataset, usable: NDArray[np.bool_]) -> float | None:
-    """Adjusted R squared of the linear value of the initial state; None if there is too little to fit it."""
-    features = int(np.prod(dataset.observation_shape))
-    count = int(usable.sum())
-    if features > _MAX_FEATURES or count < 10 * (features + 1):
-        return None
-    returns = dataset.returns[usable]
-    residual = returns - LinearBaseline()(dataset.initial_observations[usable], returns)
-    return float(1.0 - (residual.var() / returns.var()) * (count - 1) / (count - features - 1))
