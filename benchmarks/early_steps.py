@@ -31,9 +31,8 @@ def shares(dataset: uw.Dataset, weighting: uw.Weighting, first: int) -> dict[str
     assert dataset.labels is not None
     weights, good = weighting(dataset), dataset.labels != "random"
     found: dict[str, Any] = {"kept": int((weights > 0).sum()), "good_kept": int((weights[good] > 0).sum())}
-    for name, steps in (("steps", dataset.lengths), (f"first_{first}_steps", np.minimum(dataset.lengths, first))):
-        mass = weights * steps
-        found[f"share_of_{name}"] = round(float(mass[good].sum() / mass.sum()), 4)
+    for name, steps in (("steps", int(dataset.lengths.max())), (f"first_{first}_steps", first)):
+        found[f"share_of_{name}"] = round(uw.early_share(weights, dataset.lengths, good, first=steps), 4)
     return found
 
 

@@ -22,6 +22,7 @@ from upweight.data.reference_scores import (
 )
 from upweight.data.ridge_baseline import RidgeBaseline as RidgeBaseline
 from upweight.data.statistics import (
+    early_share as early_share,
     effective_episodes as effective_episodes,
     effective_steps as effective_steps,
     hoeffding_probability as hoeffding_probability,

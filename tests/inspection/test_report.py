@@ -83,3 +83,39 @@ def test_large_images_are_not_read() -> None:
     ds = random_dataset(observation_shape=(64, 64, 3), observation_dtype=np.uint8)
     uw.inspect(ds)
     assert "initial_observations" not in ds.__dict__
+
+
+def test_what_weighting_drops_is_shown() -> None:
+    """Starts decide: RW gives those of the poorest quarter next to nothing, AW does not."""
+    rng = np.random.default_rng(0)
+    start = rng.normal(size=(400, 1))
+    ds = with_returns(100 * start[:, 0] + rng.normal(0, 10, 400), observations=start)
+    report = uw.inspect(ds, weightings=[uw.ReturnWeighting(0.03), uw.AdvantageWeighting(0.1)])
+    assert report.explained_by_start == pytest.approx(0.99, abs=0.01)
+    uniform, rw, aw = report.effects
+    assert uniform.mass_per_start is not None and rw.mass_per_start is not None and aw.mass_per_start is not None
+    assert uniform.mass_per_start == pytest.approx(dict.fromkeys(uniform.mass_per_start, 0.25))
+    assert rw.mass_per_start["poorest starts"] < 0.001
+    assert aw.mass_per_start["poorest starts"] > 0.1
+    assert (uniform.dropped_episodes, rw.dropped_episodes > 0.5) == (0.0, True)
+    text = str(report)
+    assert "% poorest starts" in text
+    assert "% dropped" in text
+
+
+def test_groups_of_starts_are_shown_only_where_they_matter() -> None:
+    report = uw.inspect(mixed())
+    assert report.effects[0].mass_per_start is None
+    assert "poorest starts" not in str(report)
+
+
+def test_good_early_steps_by_label_and_by_return() -> None:
+    returns, lengths = [100.0, *[0.0] * 10], [1000, *[10] * 10]
+    labelled = uw.inspect(with_returns(returns, lengths=lengths, labels=["expert", *["random"] * 10]))
+    assert labelled.good == "label expert"
+    assert labelled.effects[0].early_share == pytest.approx(30 / 130)
+    plain = uw.inspect(with_returns(returns, lengths=lengths))
+    assert plain.good == "return above 50"
+    assert plain.effects[0].early_share == pytest.approx(30 / 130)
+    assert "% good early" in str(plain)
+    assert uw.inspect(with_returns([1.0, 1.0])).good is None

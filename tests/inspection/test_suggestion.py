@@ -158,6 +158,19 @@ def test_it_is_always_said_whether_the_start_was_looked_at() -> None:
     assert "could not be checked: initial observations have 1,001 numbers" in str(uw.suggest(wide))
 
 
+def test_what_weighting_leaves_out_is_said() -> None:
+    """Labels that get no steps, and poor episodes that take most of the beginnings."""
+    returns = np.concatenate([rng.normal(3200, 60, 20), rng.normal(20, 15, 2000)])
+    labels = ["expert"] * 20 + ["random"] * 1990 + ["broken"] * 10
+    returns[-10:] = -1000.0
+    text = str(uw.suggest(with_returns(returns, labels=labels)))
+    assert "Next to nothing (under 0.05%) is drawn from: broken." in text
+    mild = np.concatenate([rng.normal(30, 10, 30), rng.normal(20, 10, 3000)])
+    text = str(uw.suggest(with_returns(mild, labels=["expert"] * 30 + ["random"] * 3000)))
+    assert "Of the first 30 steps of episodes only" in text
+    assert "are drawn from good ones (label expert)" in text
+
+
 def test_what_is_said_of_advantage_weighting_is_its_own() -> None:
     starts = rng.normal(size=(2000, 2))
     returns = 100 * starts[:, 0] + rng.normal(0, 30, 2000)

@@ -86,3 +86,13 @@ def mass_per_label(weights: ArrayLike, num_transitions: ArrayLike, labels: NDArr
     names, places = np.unique(labels, return_inverse=True)
     shares = np.bincount(places, weights=mass, minlength=len(names))
     return {str(name): float(share) for name, share in zip(names, shares, strict=True)}
+
+
+def early_share(weights: ArrayLike, lengths: ArrayLike, good: NDArray[np.bool_], *, first: int = 30) -> float:
+    r"""Of the first steps of episodes that are drawn, the share that is from good episodes.
+
+    :math:`\sum_{i \in good} w_i \min(T_i, 30) / \sum_i w_i \min(T_i, 30)`. Every episode passes its beginning: poor episodes
+    that are short and many have few of all steps, but most of these.
+    """
+    mass = episode_mass(weights, np.minimum(np.asarray(lengths), first))
+    return float(mass[good].sum())

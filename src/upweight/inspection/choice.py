@@ -6,7 +6,7 @@ the gain if that one was luck.
 """
 
 import warnings
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
@@ -70,7 +70,9 @@ def _measure(
     values: NDArray[np.float64],
 ) -> Choice:
     # what the starts let expect was fitted already, and does not depend on the temperature
-    same = weighting if expected is None else replace(weighting, baseline=lambda *_: expected)
+    same: Weighting = weighting
+    if expected is not None:
+        same = AdvantageWeighting(weighting.temperature, baseline=lambda *_: expected)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", UpweightWarning)  # incomplete episodes: the report counts them
         weights = same(dataset)[usable]

@@ -1,14 +1,15 @@
 """What one weighting does to one dataset, as numbers."""
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from upweight.base.text import settings_text
+from upweight.base.text import number, settings_text
 from upweight.data.dataset import Dataset
 from upweight.data.statistics import (
+    early_share,
     effective_episodes,
     effective_steps,
     hoeffding_radius,
@@ -16,6 +17,9 @@ from upweight.data.statistics import (
     step_weighted_return,
     weighted_return,
 )
+from upweight.inspection.starts import GROUPS, Starts
+
+_DROPPED = 0.01  # of an equal weight, below which an episode is as good as left out
 
 
 @dataclass(frozen=True)
@@ -29,12 +33,38 @@ class Effect:
     effective_steps: float
     hoeffding_radius: float  # half-width around weighted_return at the given confidence
     mass_per_label: dict[str, float] | None  # share of drawn steps
+    mass_per_start: dict[str, float] | None  # the same by groups of starts, where they explain much of the returns
+    dropped_episodes: float  # share of episodes whose weight is under 1/100 of the mean one; complete, trainable
+    early_share: float | None  # of the first 30 steps of episodes that are drawn, those of good episodes
 
 
-def measure_effect(name: str, weights: NDArray[np.float64], dataset: Dataset, *, confidence: float) -> Effect:
+class Good(NamedTuple):
+    """The episodes that count as good, and in words why."""
+
+    episodes: NDArray[np.bool_]  # [N]
+    text: str
+
+
+def good_episodes(dataset: Dataset) -> Good | None:
+    """Those of the label with the highest mean return; without labels, those above the middle of the range of returns."""
+    whole = dataset.complete & (dataset.num_transitions > 0)
+    returns = dataset.returns
+    if not whole.any() or np.ptp(returns[whole]) == 0:
+        return None
+    if dataset.labels is not None and len(names := np.unique(dataset.labels[whole])) > 1:
+        best = max(names, key=lambda name: float(returns[whole & (dataset.labels == name)].mean()))
+        return Good(whole & (dataset.labels == best), f"label {best}")
+    middle = (float(returns[whole].min()) + float(returns[whole].max())) / 2
+    return Good(whole & (returns > middle), f"return above {number(middle)}")
+
+
+def measure_effect(
+    name: str, weights: NDArray[np.float64], dataset: Dataset, starts: Starts, good: Good | None, *, confidence: float
+) -> Effect:
     """Everything in :class:`Effect` for ``weights`` [N]."""
     whole = dataset.complete  # the return of the others means nothing
     returns, sizes, kept = dataset.returns[whole], dataset.num_transitions, weights[whole]
+    usable = weights[whole & (sizes > 0)]
     spread = float(np.ptp(returns))
     return Effect(
         name=name,
@@ -44,7 +74,19 @@ def measure_effect(name: str, weights: NDArray[np.float64], dataset: Dataset, *,
         effective_steps=effective_steps(weights, sizes),
         hoeffding_radius=hoeffding_radius(weights, return_range=spread, confidence=confidence),
         mass_per_label=None if dataset.labels is None else mass_per_label(weights, sizes, dataset.labels),
+        mass_per_start=mass_per_start(weights, sizes, starts),
+        dropped_episodes=float(np.mean(usable < _DROPPED * usable.mean())),
+        early_share=None if good is None else early_share(weights, sizes, good.episodes),
     )
+
+
+def mass_per_start(weights: NDArray[np.float64], sizes: NDArray[np.int64], starts: Starts) -> dict[str, float] | None:
+    """Share of drawn steps by groups of starts; None where the starts explain little."""
+    if starts.groups is None:
+        return None
+    known = np.where(starts.groups != "", weights, 0.0)
+    shares = mass_per_label(known, sizes, starts.groups)
+    return {name: shares[name] for name in GROUPS if name in shares}
 
 
 def describe_weighting(description: dict[str, Any]) -> str:

@@ -12,8 +12,9 @@ from upweight.base.errors import UpweightWarning, WeightingError
 from upweight.data.dataset import Dataset
 from upweight.data.reference_scores import normalize_returns, reference_scores
 from upweight.data.statistics import positive_sided_variance
-from upweight.inspection.effect import Effect, describe_weighting, measure_effect
-from upweight.inspection.suggestion import Suggestion, suggest
+from upweight.inspection.effect import Effect, Good, describe_weighting, good_episodes, measure_effect
+from upweight.inspection.starts import Starts, look_at_starts
+from upweight.inspection.suggestion import Suggestion, suggest_from
 from upweight.inspection.text import render
 from upweight.weightings.advantage_weighting import AdvantageWeighting
 from upweight.weightings.half import Half
@@ -58,6 +59,8 @@ class Inspection:
     normalized_returns: ReturnSummary | None  # on the random (0) to expert (1) scale of ``env``
     confidence: float
     effects: tuple[Effect, ...]
+    explained_by_start: float | None  # cross-validated share of the variance of returns; None: could not be checked
+    good: str | None  # which episodes the effects' ``early_share`` counts
     suggestion: Suggestion
     notes: tuple[str, ...]
     metadata: Mapping[str, Any]
@@ -101,7 +104,9 @@ def inspect(
         raise WeightingError(f"{dataset.source}: expected at least one complete episode, found none")
     if np.prod(dataset.observation_shape, dtype=object) <= _MAX_CHECKED_FEATURES:
         dataset.initial_observations  # noqa: B018  (a NaN there is worth knowing, whatever is compared)
-    effects, notes = _effects(dataset, weightings, confidence)
+    starts = look_at_starts(dataset, dataset.complete & (dataset.num_transitions > 0))
+    good = good_episodes(dataset)
+    effects, notes = _effects(dataset, weightings, starts, good, confidence)
     labels = None
     if dataset.labels is not None:
         names, counts = np.unique(dataset.labels, return_counts=True)
@@ -126,7 +131,9 @@ def inspect(
         normalized_returns=None if scores is None else _summarise(normalize_returns(returns, scores)),
         confidence=confidence,
         effects=effects,
-        suggestion=suggest(dataset, env=env),
+        explained_by_start=starts.explained_share,
+        good=None if good is None else good.text,
+        suggestion=suggest_from(dataset, env=env, starts=starts),
         notes=notes,
         metadata=dataset.metadata,
     )
@@ -143,7 +150,11 @@ def _summarise(returns: NDArray[np.float64]) -> ReturnSummary:
 
 
 def _effects(
-    dataset: Dataset, weightings: Sequence[Weighting | NDArray[np.float64]] | None, confidence: float
+    dataset: Dataset,
+    weightings: Sequence[Weighting | NDArray[np.float64]] | None,
+    starts: Starts,
+    good: Good | None,
+    confidence: float,
 ) -> tuple[tuple[Effect, ...], tuple[str, ...]]:
     """The effect of uniform sampling and of each weighting; their warnings become notes."""
     if weightings is None:
@@ -157,7 +168,8 @@ def _effects(
         warnings.simplefilter("always", UpweightWarning)
         for weighting in [Uniform(), *chosen]:
             name = describe_weighting(weighting.to_dict()) if isinstance(weighting, Weighting) else "given weights"
-            effects.append(measure_effect(name, resolve_weights(weighting, dataset), dataset, confidence=confidence))
+            weights = resolve_weights(weighting, dataset)
+            effects.append(measure_effect(name, weights, dataset, starts, good, confidence=confidence))
     for warning in caught:
         if issubclass(warning.category, UpweightWarning):
             notes.append(str(warning.message))

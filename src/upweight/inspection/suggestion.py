@@ -15,9 +15,9 @@ from numpy.typing import NDArray
 from upweight.base.text import number
 from upweight.data.dataset import Dataset
 from upweight.data.reference_scores import ReferenceScores, normalize_returns, reference_scores
-from upweight.data.statistics import positive_sided_variance
+from upweight.data.statistics import early_share, mass_per_label, positive_sided_variance
 from upweight.inspection.choice import FEW_EPISODES, PAPER_TEMPERATURE, Choice, choices, choose, colder, safe
-from upweight.inspection.effect import describe_weighting
+from upweight.inspection.effect import describe_weighting, good_episodes, mass_per_start
 from upweight.inspection.starts import Starts, look_at_starts
 from upweight.weightings.uniform import Uniform
 from upweight.weightings.weighting import Weighting
@@ -25,6 +25,8 @@ from upweight.weightings.weighting import Weighting
 _SMALL_GAIN = 0.05  # of the random-to-expert range
 _SMALL_GAIN_STD = 0.25  # standard deviations, where that range is not known
 _GOOD_MEAN = 0.9  # normalised mean return that counts as about expert level
+_NOTHING = 0.0005  # of the steps drawn
+_MAJORITY = 0.5  # of the first steps drawn
 _SMALL_DIFFERENCES = 0.1  # range of returns, of their mean, below which the mean is worth a word
 
 
@@ -74,6 +76,7 @@ def suggest_from(dataset: Dataset, *, env: str | None, starts: Starts | None) ->
     enough = chosen.effective_episodes >= FEW_EPISODES
     if not enough:
         reasons.append(_cannot_tell(chosen, safe(found)))
+    reasons += _left_out(chosen, dataset, usable, starts)
     if (better := colder(found, chosen, value_range)) is not None:
         reasons.append(
             f"Returns rise gradually, as in replay data with many levels: {chosen.temperature:g} may be too warm. "
@@ -145,6 +148,25 @@ def _cannot_tell(chosen: Choice, safe_choice: Choice | None) -> str:
         else f", and so is temperature {safe_choice.temperature:g}, which keeps less of the gain"
     )
     return f"{text}Uniform sampling is safe{warm}; compare both, or collect more good episodes."
+
+
+def _left_out(chosen: Choice, dataset: Dataset, usable: NDArray[np.bool_], starts: Starts) -> list[str]:
+    """What next to nothing is drawn from, and poor episodes that take the beginnings."""
+    weights = np.zeros(dataset.num_episodes)
+    weights[usable] = chosen.weights
+    sizes = dataset.num_transitions
+    shares = dict(mass_per_start(weights, sizes, starts) or {})
+    shares |= {} if dataset.labels is None else mass_per_label(weights, sizes, dataset.labels)
+    reasons = []
+    if nothing := [name for name, share in shares.items() if share < _NOTHING]:
+        reasons.append(f"Next to nothing (under 0.05%) is drawn from: {', '.join(nothing)}.")
+    good = good_episodes(dataset)
+    if good is not None and (early := early_share(weights, sizes, good.episodes)) < _MAJORITY:
+        reasons.append(
+            f"Of the first 30 steps of episodes only {early:.0%} are drawn from good ones ({good.text}): a policy that copies "
+            "actions (BC) may follow the poor ones there. A lower temperature draws more."
+        )
+    return reasons
 
 
 def _episodes(choice: Choice) -> str:

@@ -13,6 +13,7 @@ def render(report: dict[str, Any], suggestion: str) -> str:
         table(_facts(report)),
         _returns(report),
         _effects(report),
+        _dropped(report),
         *([f"Note: {note}" for note in report["notes"]]),
         suggestion,
     ]
@@ -64,11 +65,31 @@ def _effects(report: dict[str, Any]) -> str:
         shares = [f"{100 * effect['mass_per_label'][name]:.1f}" for name in labels]
         rows.append([effect["name"], *(number(effect[key]) for key in values), *shares])
     legend = (
-        f"J(mu_W): mean return of episodes drawn by weight, ± {report['confidence']:.0%} Hoeffding bound, which\n"
-        "does not cover luck: weights that follow returns favour lucky episodes. per step: mean return of the\n"
-        "episode a drawn step is from. eff.: effective sample size."
+        f"J(mu_W): mean return of episodes drawn by weight, of the data and not of a policy; ± {report['confidence']:.0%}\n"
+        "Hoeffding bound, which does not cover luck: weights that follow returns favour lucky episodes. per step:\n"
+        "mean return of the episode a drawn step is from. eff.: effective sample size."
     )
     return f"{table(rows, header=header)}\n{legend}"
+
+
+def _dropped(report: dict[str, Any]) -> str:
+    """What weighting leaves out."""
+    groups = list(report["effects"][0]["mass_per_start"] or {})
+    early = [] if report["good"] is None else ["% good early"]
+    rows = []
+    for effect in report["effects"]:
+        shares = [effect["dropped_episodes"], *([effect["early_share"]] if early else [])]
+        shares += [effect["mass_per_start"][name] for name in groups]
+        rows.append([effect["name"], *(f"{100 * share:.1f}" for share in shares)])
+    legend = "dropped: episodes with less than 1/100 of the mean weight."
+    if early:
+        legend += (
+            f" good early: of the first 30 steps of episodes,\nthose drawn "
+            f"from good ones ({report['good']}); all episodes pass there, and copying them follows the majority."
+        )
+    if groups:
+        legend += "\nstarts: steps drawn, by quarters of the return that the initial state lets expect."
+    return f"{table(rows, header=['weighting', '% dropped', *early, *(f'% {name}' for name in groups)])}\n{legend}"
 
 
 def _shape(shape: Sequence[int]) -> str:
