@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 
 import upweight as uw
-from upweight.data.reference_scores import CLASSIC_REFERENCE_SCORES, find_reference_scores
+from upweight.data.reference_scores import CLASSIC_REFERENCE_SCORES, find_reference_scores, misfit
 
 
 @pytest.mark.parametrize(
@@ -49,3 +49,14 @@ def test_unknown_names_suggest_the_nearest() -> None:
         uw.reference_scores("upweight/StochasticCartPol-v1")
     with pytest.raises(uw.DatasetError, match="known: hopper, .*, mountaincar$"):
         uw.reference_scores("Pong-v5")
+
+
+@pytest.mark.parametrize(
+    ("env", "fine"), [("kitchen", [0.0, 1.0, 4.0]), ("ant", [-800.0, 6000.0]), ("antmaze", [0.0, 1.0])]
+)
+def test_reference_scores_fit_plausible_returns_only(env: str, fine: list[float]) -> None:
+    assert misfit(env, np.array(fine)) is None
+    scores = uw.reference_scores(env)
+    for factor in (81.0, -5.0):
+        far = scores.random + factor * (scores.expert - scores.random) + np.array(fine)
+        assert "do not seem to be for this data" in str(misfit(env, far))

@@ -119,3 +119,17 @@ def test_good_early_steps_by_label_and_by_return() -> None:
     assert plain.effects[0].early_share == pytest.approx(30 / 130)
     assert "% good early" in str(plain)
     assert uw.inspect(with_returns([1.0, 1.0])).good is None
+
+
+def test_reference_scores_of_other_data_are_not_used() -> None:
+    """Kitchen rewards counted at every step: hundreds, where an expert's return is 4."""
+    ds = with_returns(np.random.default_rng(0).normal(324, 100, 200))
+    report = uw.inspect(ds, env="kitchen")
+    assert report.normalized_returns is None
+    text = str(report)
+    assert text.count("The reference scores of kitchen (random 0, expert 4) do not seem to be for this data") == 1
+    assert "normalised (kitchen)" not in text
+    assert "times expert level" in text
+    advice = str(uw.suggest(ds, env="kitchen"))
+    assert "do not seem to be for this data" in advice
+    assert "standard deviations" in advice

@@ -44,6 +44,7 @@ CLASSIC_REFERENCE_SCORES: dict[str, ReferenceScores] = {
     "acrobot": ReferenceScores(-499.1, -93.5),
     "mountaincar": ReferenceScores(-200.0, -121.7),
 }
+_PLAUSIBLE_MEAN, _PLAUSIBLE_BEST = (-1.0, 2.5), 4.0  # normalised returns beyond these are of another task or reward
 REFERENCE_SCORES = D4RL_REFERENCE_SCORES | CLASSIC_REFERENCE_SCORES
 
 
@@ -78,3 +79,16 @@ def _plain_name(env: str) -> str:
 def normalize_returns(returns: NDArray[Any] | float, scores: ReferenceScores) -> NDArray[np.float64]:
     """Returns on the scale where a random policy has 0 and an expert 1."""
     return (np.asarray(returns, np.float64) - scores.random) / (scores.expert - scores.random)
+
+
+def misfit(env: str, returns: NDArray[np.float64]) -> str | None:
+    """Why the reference scores of ``env`` do not seem to be for data with these returns; None where they may be."""
+    scores = reference_scores(env)
+    normalised = normalize_returns(returns, scores)
+    mean, best = float(normalised.mean()), float(normalised.max())
+    if _PLAUSIBLE_MEAN[0] <= mean <= _PLAUSIBLE_MEAN[1] and best <= _PLAUSIBLE_BEST:
+        return None
+    return (
+        f"The reference scores of {env} (random {scores.random:g}, expert {scores.expert:g}) do not seem to be for this data: "
+        f"the mean episode would be at {mean:.3g} times expert level, the best at {best:.3g}. Returns are taken as they are."
+    )

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from upweight.base.errors import UpweightWarning, WeightingError
 from upweight.data.dataset import Dataset
-from upweight.data.reference_scores import normalize_returns, reference_scores
+from upweight.data.reference_scores import misfit, normalize_returns, reference_scores
 from upweight.data.statistics import positive_sided_variance
 from upweight.inspection.effect import Effect, Good, describe_weighting, good_episodes, measure_effect
 from upweight.inspection.starts import Starts, look_at_starts
@@ -56,7 +56,9 @@ class Inspection:
     episodes_per_label: dict[str, int] | None
     returns: ReturnSummary
     env: str | None
-    normalized_returns: ReturnSummary | None  # on the random (0) to expert (1) scale of ``env``
+    normalized_returns: (
+        ReturnSummary | None
+    )  # on the random (0) to expert (1) scale of ``env``, if that is for this data
     confidence: float
     effects: tuple[Effect, ...]
     explained_by_start: float | None  # cross-validated share of the variance of returns; None: could not be checked
@@ -107,6 +109,8 @@ def inspect(
     starts = look_at_starts(dataset, dataset.complete & (dataset.num_transitions > 0))
     good = good_episodes(dataset)
     effects, notes = _effects(dataset, weightings, starts, good, confidence)
+    if env is not None and (strange := misfit(env, returns)) is not None:
+        scores, notes = None, (strange, *notes)
     labels = None
     if dataset.labels is not None:
         names, counts = np.unique(dataset.labels, return_counts=True)
@@ -133,7 +137,7 @@ def inspect(
         effects=effects,
         explained_by_start=starts.explained_share,
         good=None if good is None else good.text,
-        suggestion=suggest_from(dataset, env=env, starts=starts),
+        suggestion=suggest_from(dataset, env=None if scores is None else env, starts=starts),
         notes=notes,
         metadata=dataset.metadata,
     )

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from upweight.base.text import number
 from upweight.data.dataset import Dataset
-from upweight.data.reference_scores import ReferenceScores, normalize_returns, reference_scores
+from upweight.data.reference_scores import ReferenceScores, misfit, normalize_returns, reference_scores
 from upweight.data.statistics import early_share, mass_per_label, positive_sided_variance
 from upweight.inspection.choice import FEW_EPISODES, PAPER_TEMPERATURE, Choice, choices, choose, colder, safe
 from upweight.inspection.effect import describe_weighting, good_episodes, mass_per_start
@@ -58,6 +58,7 @@ def suggest_from(dataset: Dataset, *, env: str | None, starts: Starts | None) ->
     scores = None if env is None else reference_scores(env)
     usable = dataset.complete & (dataset.num_transitions > 0)
     returns = dataset.returns[usable]
+    strange = None if env is None or len(returns) == 0 else misfit(env, returns)
     if len(returns) < 2:
         return Suggestion(Uniform(), False, (f"Only {len(returns)} complete episode(s): there is nothing to compare.",))
     if np.ptp(returns) == 0:
@@ -68,8 +69,8 @@ def suggest_from(dataset: Dataset, *, env: str | None, starts: Starts | None) ->
     value_range = float(np.ptp(returns if starts.expected is None else returns - starts.expected))
     chosen = choose(found, value_range)
     reasons = [starts.text, _drawn(chosen, returns, advantages=starts.expected is not None)]
-    worth, why = _judge_gain(returns, chosen, scores)
-    reasons.append(why)
+    worth, why = _judge_gain(returns, chosen, scores if strange is None else None)
+    reasons += [why] if strange is None else [strange, why]
     if not worth:
         return Suggestion(Uniform(), False, tuple(reasons))
     reasons.append(_temperature_reason(chosen, returns))
