@@ -12,6 +12,7 @@ from upweight.data.statistics import (
     early_share,
     effective_episodes,
     effective_steps,
+    episode_mass,
     hoeffding_radius,
     mass_per_label,
     step_weighted_return,
@@ -19,7 +20,7 @@ from upweight.data.statistics import (
 )
 from upweight.inspection.starts import GROUPS, Starts
 
-_DROPPED = 0.01  # of an equal weight, below which an episode is as good as left out
+_DROPPED = 0.01  # of the steps drawn, which the episodes that count as left out share
 
 
 @dataclass(frozen=True)
@@ -34,7 +35,7 @@ class Effect:
     hoeffding_radius: float  # half-width around weighted_return at the given confidence
     mass_per_label: dict[str, float] | None  # share of drawn steps
     mass_per_start: dict[str, float] | None  # the same by groups of starts, where they explain much of the returns
-    dropped_episodes: float  # share of episodes whose weight is under 1/100 of the mean one; complete, trainable
+    dropped_episodes: float  # share of the complete ones that together get under 1% of the drawn steps
     early_share: float | None  # of the first 30 steps of episodes that are drawn, those of good episodes
 
 
@@ -64,7 +65,7 @@ def measure_effect(
     """Everything in :class:`Effect` for ``weights`` [N]."""
     whole = dataset.complete  # the return of the others means nothing
     returns, sizes, kept = dataset.returns[whole], dataset.num_transitions, weights[whole]
-    usable = weights[whole & (sizes > 0)]
+    usable, mass = whole & (sizes > 0), episode_mass(weights, sizes)
     spread = float(np.ptp(returns))
     return Effect(
         name=name,
@@ -75,7 +76,7 @@ def measure_effect(
         hoeffding_radius=hoeffding_radius(weights, return_range=spread, confidence=confidence),
         mass_per_label=None if dataset.labels is None else mass_per_label(weights, sizes, dataset.labels),
         mass_per_start=mass_per_start(weights, sizes, starts),
-        dropped_episodes=float(np.mean(usable < _DROPPED * usable.mean())),
+        dropped_episodes=float(np.mean(np.cumsum(np.sort(mass[usable])) < _DROPPED)),
         early_share=None if good is None else early_share(weights, sizes, good.episodes),
     )
 

@@ -81,7 +81,7 @@ def _dropped(report: dict[str, Any]) -> str:
         shares = [effect["dropped_episodes"], *([effect["early_share"]] if early else [])]
         shares += [effect["mass_per_start"][name] for name in groups]
         rows.append([effect["name"], *(f"{100 * share:.1f}" for share in shares)])
-    legend = "dropped: episodes with less than 1/100 of the mean weight."
+    legend = "dropped: episodes that together get under 1% of the steps."
     if early:
         legend += (
             f" good early: of the first 30 steps of episodes,\nthose drawn "
