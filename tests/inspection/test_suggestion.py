@@ -62,7 +62,7 @@ def test_random_episodes_show_nothing() -> None:
     suggestion = uw.suggest(with_returns([20.0, 3.0]))
     assert not suggestion.helps
     assert suggestion.weighting == uw.Uniform()
-    assert "Only about 1 episode in effect: the data cannot tell" in str(suggestion)
+    assert "Most of the gain is one episode's, good or lucky: the data cannot tell" in str(suggestion)
 
 
 def test_one_expert_episode_is_named_as_one() -> None:
@@ -71,7 +71,11 @@ def test_one_expert_episode_is_named_as_one() -> None:
     suggestion = uw.suggest(with_returns(returns, lengths=[1000, *[20] * 200]))
     assert (suggestion.weighting, suggestion.helps) == (uw.Uniform(), False)
     text = str(suggestion)
-    assert "Most of the gain is one episode's, good or lucky. Uniform sampling is safe; take rw temperature=0.1" in text
+    assert (
+        "Most of the gain is one episode's, good or lucky: the data cannot tell whether rw temperature=0.1 helps."
+        in text
+    )
+    assert "Uniform sampling is safe; take rw temperature=0.1 only if you know that episode to be good." in text
 
 
 @pytest.mark.parametrize("seed", range(12))
@@ -169,6 +173,15 @@ def test_what_weighting_leaves_out_is_said() -> None:
     text = str(uw.suggest(with_returns(mild, labels=["expert"] * 30 + ["random"] * 3000)))
     assert "Of the first 30 steps of episodes only" in text
     assert "are drawn from good ones (label expert)" in text
+
+
+def test_beginnings_are_not_given_up_for_a_warmer_temperature() -> None:
+    """Four good episodes: 0.2 would leave more in effect, but draw the first steps from the 300 poor ones."""
+    returns = np.concatenate([[500.0, 480.0, 470.0, 450.0, 440.0], rng.normal(20, 8, 300)])
+    lengths = np.maximum(2, returns).astype(int)
+    suggestion = uw.suggest(with_returns(returns, lengths=lengths))
+    weights = suggestion.weighting(with_returns(returns, lengths=lengths))
+    assert uw.early_share(weights, lengths, returns > 250) > 0.5
 
 
 def test_what_is_said_of_advantage_weighting_is_its_own() -> None:

@@ -13,7 +13,8 @@ from numpy.typing import NDArray
 
 from upweight.base.errors import UpweightWarning
 from upweight.data.dataset import Dataset
-from upweight.data.statistics import effective_episodes, hoeffding_radius, weighted_return
+from upweight.data.statistics import early_share, effective_episodes, hoeffding_radius, weighted_return
+from upweight.inspection.effect import Good
 from upweight.inspection.starts import Starts
 from upweight.weightings.advantage_weighting import AdvantageWeighting
 from upweight.weightings.return_weighting import ReturnWeighting
@@ -40,6 +41,7 @@ class Choice:
     effective_episodes: float
     radius: float  # half-width of the 95% Hoeffding interval around weighted_return
     lower: float  # gain less the Hoeffding radius of the values
+    early_share: float  # of the first 30 steps of episodes that are drawn, those of good episodes
 
     @property
     def rests_on_one(self) -> bool:
@@ -47,17 +49,17 @@ class Choice:
         return self.firm_gain < _KEPT * self.gain
 
 
-def choices(dataset: Dataset, usable: NDArray[np.bool_], starts: Starts) -> dict[float, Choice]:
+def choices(dataset: Dataset, usable: NDArray[np.bool_], starts: Starts, good: Good) -> dict[float, Choice]:
     """By temperature: RW, or AW where the starts explain much."""
     returns = dataset.returns[usable]
     if starts.expected is None or starts.baseline is None:
         return {
-            temperature: _measure(ReturnWeighting(temperature), None, dataset, usable, returns)
+            temperature: _measure(ReturnWeighting(temperature), None, dataset, usable, returns, good)
             for temperature in TEMPERATURES
         }
     values, baseline = returns - starts.expected, starts.baseline
     return {
-        temperature: _measure(AdvantageWeighting(temperature, baseline), starts.expected, dataset, usable, values)
+        temperature: _measure(AdvantageWeighting(temperature, baseline), starts.expected, dataset, usable, values, good)
         for temperature in TEMPERATURES
     }
 
@@ -68,6 +70,7 @@ def _measure(
     dataset: Dataset,
     usable: NDArray[np.bool_],
     values: NDArray[np.float64],
+    good: Good,
 ) -> Choice:
     # what the starts let expect was fitted already, and does not depend on the temperature
     same: Weighting = weighting
@@ -90,6 +93,7 @@ def _measure(
         effective_episodes=effective_episodes(weights),
         radius=hoeffding_radius(weights, return_range=float(np.ptp(returns))),
         lower=gain - hoeffding_radius(weights, return_range=float(np.ptp(values))),
+        early_share=early_share(weights, dataset.num_transitions[usable], good.episodes[usable]),
     )
 
 

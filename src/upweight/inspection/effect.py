@@ -47,12 +47,12 @@ class Good(NamedTuple):
 
 
 def good_episodes(dataset: Dataset) -> Good | None:
-    """Those of the label with the highest mean return; without labels, those above the middle of the range of returns."""
+    """Those of the better of two labels, by mean return; without two labels, those above the middle of the returns' range."""
     whole = dataset.complete & (dataset.num_transitions > 0)
     returns = dataset.returns
     if not whole.any() or np.ptp(returns[whole]) == 0:
         return None
-    if dataset.labels is not None and len(names := np.unique(dataset.labels[whole])) > 1:
+    if dataset.labels is not None and len(names := np.unique(dataset.labels[whole])) == 2:
         best = max(names, key=lambda name: float(returns[whole & (dataset.labels == name)].mean()))
         return Good(whole & (dataset.labels == best), f"label {best}")
     middle = (float(returns[whole].min()) + float(returns[whole].max())) / 2

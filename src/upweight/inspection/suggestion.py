@@ -15,9 +15,9 @@ from numpy.typing import NDArray
 from upweight.base.text import number
 from upweight.data.dataset import Dataset
 from upweight.data.reference_scores import ReferenceScores, misfit, normalize_returns, reference_scores
-from upweight.data.statistics import early_share, mass_per_label, positive_sided_variance
+from upweight.data.statistics import mass_per_label, positive_sided_variance
 from upweight.inspection.choice import FEW_EPISODES, PAPER_TEMPERATURE, Choice, choices, choose, colder, safe
-from upweight.inspection.effect import describe_weighting, good_episodes, mass_per_start
+from upweight.inspection.effect import Good, describe_weighting, good_episodes, mass_per_start
 from upweight.inspection.starts import Starts, look_at_starts
 from upweight.weightings.uniform import Uniform
 from upweight.weightings.weighting import Weighting
@@ -25,8 +25,7 @@ from upweight.weightings.weighting import Weighting
 _SMALL_GAIN = 0.05  # of the random-to-expert range
 _SMALL_GAIN_STD = 0.25  # standard deviations, where that range is not known
 _GOOD_MEAN = 0.9  # normalised mean return that counts as about expert level
-_NOTHING = 0.0005  # of the steps drawn
-_MAJORITY = 0.5  # of the first steps drawn
+_NOTHING, _MAJORITY = 0.0005, 0.5  # of the steps drawn
 _SMALL_DIFFERENCES = 0.1  # range of returns, of their mean, below which the mean is worth a word
 
 
@@ -61,11 +60,12 @@ def suggest_from(dataset: Dataset, *, env: str | None, starts: Starts | None) ->
     strange = None if env is None or len(returns) == 0 else misfit(env, returns)
     if len(returns) < 2:
         return Suggestion(Uniform(), False, (f"Only {len(returns)} complete episode(s): there is nothing to compare.",))
-    if np.ptp(returns) == 0:
+    good = good_episodes(dataset)
+    if good is None:
         why = f"All {len(returns)} complete episodes have the same return ({returns[0]:g}): none is better."
         return Suggestion(Uniform(), False, (why,))
     starts = look_at_starts(dataset, usable) if starts is None else starts
-    found = choices(dataset, usable, starts)
+    found = choices(dataset, usable, starts, good)
     value_range = float(np.ptp(returns if starts.expected is None else returns - starts.expected))
     chosen = choose(found, value_range)
     reasons = [starts.text, _drawn(chosen, returns, advantages=starts.expected is not None)]
@@ -74,10 +74,10 @@ def suggest_from(dataset: Dataset, *, env: str | None, starts: Starts | None) ->
     if not worth:
         return Suggestion(Uniform(), False, tuple(reasons))
     reasons.append(_temperature_reason(chosen, returns))
-    enough = chosen.effective_episodes >= FEW_EPISODES
+    enough = chosen.effective_episodes >= FEW_EPISODES and not chosen.rests_on_one
     if not enough:
         reasons.append(_cannot_tell(chosen, safe(found)))
-    reasons += _left_out(chosen, dataset, usable, starts)
+    reasons += _left_out(chosen, dataset, usable, starts, good)
     if (better := colder(found, chosen, value_range)) is not None:
         reasons.append(
             f"Returns rise gradually, as in replay data with many levels: {chosen.temperature:g} may be too warm. "
@@ -87,7 +87,7 @@ def suggest_from(dataset: Dataset, *, env: str | None, starts: Starts | None) ->
     reasons.append(
         "Where the outcome depends much on luck, high returns are partly luck and the gain above is too rosy."
     )
-    take: Weighting = chosen.weighting if enough or not chosen.rests_on_one else Uniform()
+    take: Weighting = Uniform() if chosen.rests_on_one else chosen.weighting
     return Suggestion(take, enough, tuple(reasons))
 
 
@@ -135,14 +135,14 @@ def _temperature_reason(chosen: Choice, returns: NDArray[np.float64]) -> str:
 
 
 def _cannot_tell(chosen: Choice, safe_choice: Choice | None) -> str:
-    """What to say where fewer than about ten episodes are left."""
+    """What to say where the gain rests on one episode, or fewer than about ten are left."""
     name = describe_weighting(chosen.weighting.to_dict())
-    text = f"Only about {_episodes(chosen)} in effect: the data cannot tell whether {name} helps. "
     if chosen.rests_on_one:
         return (
-            f"{text}Most of the gain is one episode's, good or lucky. Uniform sampling is safe; take {name} "
-            "only if you know that episode to be good."
+            f"Most of the gain is one episode's, good or lucky: the data cannot tell whether {name} helps. Uniform sampling "
+            f"is safe; take {name} only if you know that episode to be good."
         )
+    text = f"Only about {_episodes(chosen)} in effect: the data cannot tell whether {name} helps. "
     warm = (
         ""
         if safe_choice is None
@@ -151,7 +151,7 @@ def _cannot_tell(chosen: Choice, safe_choice: Choice | None) -> str:
     return f"{text}Uniform sampling is safe{warm}; compare both, or collect more good episodes."
 
 
-def _left_out(chosen: Choice, dataset: Dataset, usable: NDArray[np.bool_], starts: Starts) -> list[str]:
+def _left_out(chosen: Choice, dataset: Dataset, usable: NDArray[np.bool_], starts: Starts, good: Good) -> list[str]:
     """What next to nothing is drawn from, and poor episodes that take the beginnings."""
     weights = np.zeros(dataset.num_episodes)
     weights[usable] = chosen.weights
@@ -161,11 +161,10 @@ def _left_out(chosen: Choice, dataset: Dataset, usable: NDArray[np.bool_], start
     reasons = []
     if nothing := [name for name, share in shares.items() if share < _NOTHING]:
         reasons.append(f"Next to nothing (under 0.05%) is drawn from: {', '.join(nothing)}.")
-    good = good_episodes(dataset)
-    if good is not None and (early := early_share(weights, sizes, good.episodes)) < _MAJORITY:
+    if starts.expected is None and chosen.early_share < _MAJORITY:
         reasons.append(
-            f"Of the first 30 steps of episodes only {early:.0%} are drawn from good ones ({good.text}): a policy that copies "
-            "actions (BC) may follow the poor ones there. A lower temperature draws more."
+            f"Of the first 30 steps of episodes only {chosen.early_share:.0%} are drawn from good ones ({good.text}): "
+            "a policy that copies actions (BC) may follow the poor ones there. A lower temperature draws more."
         )
     return reasons
 
