@@ -74,6 +74,11 @@ def test_given_weights_are_measured() -> None:
     assert report.effects[1].weighted_return == 2.0
 
 
+def test_a_baseline_of_ones_own_is_measured() -> None:
+    mine = uw.AdvantageWeighting(0.1, baseline=lambda states, returns: np.zeros(len(returns)))
+    assert uw.inspect(with_returns([1.0, 2.0]), weightings=[mine]).effects[1].name == "aw (own settings)"
+
+
 def test_nothing_complete_is_an_error() -> None:
     with pytest.raises(uw.WeightingError, match="at least one complete episode"):
         uw.inspect(with_returns([1.0]).mark_incomplete([0]))

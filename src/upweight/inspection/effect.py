@@ -6,6 +6,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from upweight.base.errors import WeightingError
 from upweight.base.text import number, settings_text
 from upweight.data.dataset import Dataset
 from upweight.data.statistics import (
@@ -19,6 +20,7 @@ from upweight.data.statistics import (
     weighted_return,
 )
 from upweight.inspection.starts import GROUPS, Starts
+from upweight.weightings.weighting import Weighting
 
 _DROPPED = 0.01  # of the steps drawn, which the episodes that count as left out share
 
@@ -88,6 +90,16 @@ def mass_per_start(weights: NDArray[np.float64], sizes: NDArray[np.int64], start
     known = np.where(starts.groups != "", weights, 0.0)
     shares = mass_per_label(known, sizes, starts.groups)
     return {name: shares[name] for name in GROUPS if name in shares}
+
+
+def weighting_name(weighting: object) -> str:
+    """What a report calls a weighting or an array of weights."""
+    if not isinstance(weighting, Weighting):
+        return "given weights"
+    try:
+        return describe_weighting(weighting.to_dict())
+    except WeightingError:  # something of the user's own in it
+        return f"{weighting.name} (own settings)"
 
 
 def describe_weighting(description: dict[str, Any]) -> str:

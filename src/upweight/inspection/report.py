@@ -12,7 +12,7 @@ from upweight.base.errors import UpweightWarning, WeightingError
 from upweight.data.dataset import Dataset
 from upweight.data.reference_scores import misfit, normalize_returns, reference_scores
 from upweight.data.statistics import positive_sided_variance
-from upweight.inspection.effect import Effect, Good, describe_weighting, good_episodes, measure_effect
+from upweight.inspection.effect import Effect, Good, good_episodes, measure_effect, weighting_name
 from upweight.inspection.starts import Starts, look_at_starts
 from upweight.inspection.suggestion import Suggestion, suggest_from
 from upweight.inspection.text import render
@@ -171,9 +171,10 @@ def _effects(
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always", UpweightWarning)
         for weighting in [Uniform(), *chosen]:
-            name = describe_weighting(weighting.to_dict()) if isinstance(weighting, Weighting) else "given weights"
             weights = resolve_weights(weighting, dataset)
-            effects.append(measure_effect(name, weights, dataset, starts, good, confidence=confidence))
+            effects.append(
+                measure_effect(weighting_name(weighting), weights, dataset, starts, good, confidence=confidence)
+            )
     for warning in caught:
         if issubclass(warning.category, UpweightWarning):
             notes.append(str(warning.message))
