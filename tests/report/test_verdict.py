@@ -83,6 +83,12 @@ def test_rw_is_spoken_of_whatever_wins(store: Store) -> None:
     assert "RW and Uniform" in said(store)
 
 
+def test_rw_at_another_temperature_comes_before_other_samplers(store: Store) -> None:
+    for sampler in ("Uniform", "Top-10%", "AW", {"name": "rw", "temperature": 0.5}):
+        add_runs(store, "hopper-medium", sampler, LOW)
+    assert "RW 0.5 and Uniform" in said(store)
+
+
 def test_another_sampler_where_there_is_no_rw(store: Store) -> None:
     add_runs(store, "hopper-medium", "Uniform", LOW)
     add_runs(store, "hopper-medium", {"name": "rw", "temperature": 0.5}, HIGH)

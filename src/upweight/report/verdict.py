@@ -1,19 +1,20 @@
 """The answer of a report in one sentence: how a weighting does against Uniform, algorithm by algorithm.
 
-Which weighting it speaks of is settled before the results are seen (RW, else AW, else the first that stands beside Uniform), so
-that it is no winner picked afterwards. Counts are those below the score tables, the gain is the difference in IQM.
+Which weighting it speaks of is settled before the results are seen (RW, else AW, else the first that stands beside Uniform; the
+paper's temperature before others), so that it is no winner picked afterwards. Counts are those below the score tables, the gain
+is the difference in IQM.
 """
 
 from collections.abc import Sequence
 
 from upweight.report.figures.weightings import why_nothing_beside_uniform
-from upweight.report.names import UNIFORM, DatasetName
+from upweight.report.names import UNIFORM, DatasetName, WeightingName
 from upweight.report.results import Results
 from upweight.report.statistics.bootstrap import FEW_RUNS, Estimate
 from upweight.report.statistics.intervals import Intervals
 from upweight.report.tables import Score, ScoreTable, score_text
 
-FAVOURITES = ("RW", "AW")
+FAVOURITES = ("rw", "aw")  # kinds of weightings
 Judged = list[tuple[DatasetName, Score]]  # scores of a weighting on the datasets where Uniform has runs too
 
 
@@ -22,14 +23,19 @@ def verdict(results: Results, intervals: Intervals, tables: Sequence[ScoreTable]
     clauses = []
     for method in results.methods:
         columns = _columns([table for table in tables if table.method == method])
-        weighting = min(columns, key=lambda name: FAVOURITES.index(name) if name in FAVOURITES else 2, default=None)
-        if weighting is None:
+        chosen = min((each for each in results.weightings(method) if each.name in columns), key=_place, default=None)
+        if chosen is None:
             clauses.append(f"{method}: no comparison, because {why_nothing_beside_uniform(results, method)}")
         else:
-            scores = columns[weighting]
-            numbers = _gain(results, intervals, method, weighting, [dataset for dataset, _ in scores])
-            clauses.append(f"{method}: {', '.join(filter(None, [_counts(weighting, scores), numbers]))}")
+            scores = columns[chosen.name]
+            numbers = _gain(results, intervals, method, chosen.name, [dataset for dataset, _ in scores])
+            clauses.append(f"{method}: {', '.join(filter(None, [_counts(chosen.name, scores), numbers]))}")
     return f"{'; '.join(clauses)}."
+
+
+def _place(weighting: WeightingName) -> tuple[int, bool]:
+    """Where it stands in the order of those to speak of."""
+    return (FAVOURITES.index(weighting.kind) if weighting.kind in FAVOURITES else len(FAVOURITES), weighting.is_variant)
 
 
 def _columns(tables: Sequence[ScoreTable]) -> dict[str, Judged]:
@@ -73,7 +79,7 @@ def _gain(results: Results, intervals: Intervals, method: str, weighting: str, d
     if not common:
         return ""
     x, y = (results.scores(method, name, common) for name in (weighting, UNIFORM))
-    text = f"{gain_text(intervals.gain(x, y), normalized=results.is_normalized(common[0]))}"
+    text = gain_text(intervals.gain(x, y), normalized=results.is_normalized(common[0]))
     return text if len(common) == len(datasets) else f"{text} on the {len(common)} with reference scores"
 
 

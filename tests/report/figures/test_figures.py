@@ -193,7 +193,7 @@ def test_returns_of_one_environment_are_drawn_as_such(store: Store) -> None:
     assert drawn[draw_profiles].label.endswith("Above 1650: Uniform on mixed datasets 0%, RW on mixed datasets 100%.")
     assert "normalised" not in " ".join(note for drawing in drawn.values() for note in drawing.notes)
     overview = draw_overview(results, INTERVALS)
-    assert overview.label.endswith("BC, mine-expert-random-5, return: Uniform 450, RW 2700.")
+    assert overview.label.endswith("BC, mine-expert-random-5, return of Uniform: 450, RW: 2700.")
 
 
 def test_the_overview_has_a_panel_for_each_scale_and_drops_samplers_that_meet_nobody(store: Store) -> None:
@@ -207,7 +207,7 @@ def test_the_overview_has_a_panel_for_each_scale_and_drops_samplers_that_meet_no
     add_runs(store, "hopper-random", "AW", [0.1, 0.1])
     (axis,) = draw_overview(collect(store), INTERVALS).figure.axes
     assert axis.get_title() == "BC: 2 datasets"
-    assert [label.get_text() for label in axis.get_yticklabels()] == ["Uniform  0.55", "RW  0.75"]
+    assert [label.get_text() for label in axis.get_yticklabels()] == ["Uniform: 0.55", "RW: 0.75"]
 
 
 def test_nothing_to_draw_is_an_error_of_its_own(store: Store) -> None:

@@ -195,7 +195,7 @@ def _clean(svg: str, name: str, description: str) -> str:
     svg = re.sub(r"<!--.*?-->\s*", "", svg, flags=re.DOTALL)
     svg = svg.replace(INK, "currentColor")
     svg = re.sub(r'(\bid="|url\(#|href="#)', rf"\g<1>{name}-", svg)
-    found = re.search(r'width="([\d.]+)pt"', svg)
-    width = f"{found[1] if found else 400}pt"
-    label = f'role="img" aria-label="{escape(description)}" style="--width: {width}"'
+    width, height = (float(size) for size in re.findall(r'viewBox="0 0 ([\d.]+) ([\d.]+)"', svg)[0])
+    style = f"--width: {width:g}pt; --shape: {width / height:.4f}"
+    label = f'role="img" aria-label="{escape(description)}" style="{style}"'
     return re.sub(r'width="[\d.]+pt" height="[\d.]+pt"|height="[\d.]+pt" width="[\d.]+pt"', label, svg, count=1).strip()

@@ -26,26 +26,28 @@ def draw_overview(results: Results, intervals: Intervals) -> Drawing:
         for place, weighting in enumerate(panel.weightings):
             level = intervals.level(results.scores(panel.method, weighting.name, datasets))
             draw_interval(axis, weighting, level, place)
-            names.append(f"{weighting.name}  {score_text(level.point, normalized=normalized)}")
+            names.append(f"{weighting.name}: {score_text(level.point, normalized=normalized)}")
         axis.set_yticks(range(len(names)), [plain(name) for name in names])
         axis.set_ylim(len(names) - 0.4, -0.6)
         where = datasets[0].name if len(datasets) == 1 else f"{len(datasets)} datasets"
         unit = results.unit(datasets[0])
         last = axis is axes[-1] or not shared
         finish(axis, title=f"{panel.method}: {where}", x=f"{unit} (IQM)" if last else "", width=_WIDTH - 0.6)
-        words.append(f"{panel.method}, {where}, {unit}: {', '.join(' '.join(name.split()) for name in names)}")
+        words.append(f"{panel.method}, {where}, {unit} of {', '.join(names)}")
     label = f"Interquartile mean of each sampler. {'. '.join(words)}."
     return Drawing(figure, label, (SHARED, BAND))
 
 
 def _panels(results: Results, method: str) -> Iterator[Group]:
-    """Normalised scores or, where there are none, the returns of each environment."""
+    """Normalised scores or, where there are none, the returns of each environment.
+
+    Of weightings, the usual ones; at other settings those that were not run at the usual.
+    """
     scales = results.scales(results.datasets_of(method))
     for scale, datasets in {"": scales[""]}.items() if "" in scales else scales.items():
-        weightings = results.usual_weightings(method, datasets)
-        weightings = weightings or [
-            each for each in results.weightings(method) if results.scores(method, each.name, datasets)
-        ]
+        found = [each for each in results.weightings(method) if results.scores(method, each.name, datasets)]
+        usual = {each.kind for each in found if not each.is_variant}
+        weightings = [each for each in found if not (each.is_variant and each.kind in usual)]
         while not (common := results.shared(method, [each.name for each in weightings], datasets)):
             weightings.remove(min(weightings, key=lambda each: len(results.scores(method, each.name, datasets))))
         yield Group(method, "", tuple(weightings), tuple(common), scale)
