@@ -59,6 +59,11 @@ class TestInspect:
         names = [effect["name"] for effect in json.loads(capsys.readouterr().out)["effects"]]
         assert names == ["uniform", "rw temperature=0.3", "top fraction=0.5"]
 
+    def test_the_baseline_has_an_option(self, files: Path, capsys: pytest.CaptureFixture[str]) -> None:
+        assert run("inspect", files / "mixed.npz", "--weighting", "aw", "--baseline", "ridge", "--json") == 0
+        names = [effect["name"] for effect in json.loads(capsys.readouterr().out)["effects"]]
+        assert names == ["uniform", "aw temperature=0.1 baseline=ridge"]
+
     @pytest.mark.parametrize("suffix", ["png", "svg", "pdf"])
     def test_plot(self, files: Path, capsys: pytest.CaptureFixture[str], suffix: str) -> None:
         picture = files / f"out.{suffix}"

@@ -4,7 +4,7 @@ import argparse
 import re
 import tomllib
 from collections.abc import Callable, Sequence
-from dataclasses import Field, fields
+from dataclasses import MISSING, Field, fields
 from pathlib import Path
 from types import NoneType, UnionType
 from typing import Any, get_args, get_type_hints
@@ -73,7 +73,7 @@ def add_weighting(parser: argparse.ArgumentParser, *, several: bool, default: st
     )
     for name, owners in _settings().items():
         kind, setting = next(iter(owners.values()))
-        usual = "" if setting.default is None else f" (default {setting.default})"
+        usual = "" if setting.default in (None, MISSING) else f" (default {setting.default})"
         text = f"of {' and '.join(owners)}: {setting.metadata.get('help', name.replace('_', ' '))}{usual}"
         how: dict[str, Any] = {"action": argparse.BooleanOptionalAction} if kind is bool else {"type": kind}
         group.add_argument(f"--{name.replace('_', '-')}", dest=name, help=text.replace("%", "%%"), **how)
@@ -86,8 +86,9 @@ def _settings() -> dict[str, dict[str, tuple[type, Field[Any]]]]:
         types = get_type_hints(weighting)
         for setting in fields(weighting):
             kind = types[setting.name]
-            if isinstance(kind, UnionType) and len(kinds := set(get_args(kind)) - {NoneType}) == 1:
-                (kind,) = kinds  # what it is, if it is not None
+            kinds = set(get_args(kind)) - {NoneType}
+            if isinstance(kind, UnionType) and (len(kinds) == 1 or str in kinds):
+                kind = str if str in kinds else kinds.pop()  # what it is if it is not None; its name if it has one
             if kind in {int, float, str, bool}:
                 found.setdefault(setting.name, {})[name] = (kind, setting)
     return found

@@ -38,7 +38,10 @@ class AdvantageWeighting(Weighting):
     temperature: float = field(
         default=0.1, metadata={"help": "small means only the best episodes count; CQL trains with 0.2 unless told"}
     )
-    baseline: Baseline | str = field(default_factory=LinearBaseline, metadata={"json": False})
+    baseline: Baseline | str = field(
+        default_factory=LinearBaseline,
+        metadata={"json": False, "help": "value of the initial state: linear (least squares, the default) or ridge"},
+    )
     name: ClassVar[str] = "aw"
 
     def __post_init__(self) -> None:
