@@ -199,6 +199,13 @@ def test_what_is_said_of_advantage_weighting_is_its_own() -> None:
     assert f"do {number(gain)} better than their starts let expect" in text
 
 
+def test_returns_that_the_start_decides_leave_nothing_to_weight() -> None:
+    starts = rng.normal(size=(50, 2))
+    suggestion = uw.suggest(with_returns(starts @ [3.0, -1.0] + 5, observations=starts))
+    assert (suggestion.weighting, suggestion.helps) == (uw.Uniform(), False)
+    assert "The start decides the return of every episode" in str(suggestion)
+
+
 def test_advantage_weighting_is_not_proposed_for_what_return_weighting_would_gain() -> None:
     """Good and bad starts differ by 100, episodes from the same kind of start hardly: there is nothing to weight."""
     starts = rng.integers(0, 2, (2000, 1)).astype(float)

@@ -19,6 +19,7 @@ from upweight.data.statistics import mass_per_label, positive_sided_variance
 from upweight.inspection.choice import FEW_EPISODES, PAPER_TEMPERATURE, Choice, choices, choose, colder, safe
 from upweight.inspection.effect import Good, describe_weighting, good_episodes, mass_per_start
 from upweight.inspection.starts import Starts, look_at_starts
+from upweight.weightings.advantage_weighting import NOISE
 from upweight.weightings.uniform import Uniform
 from upweight.weightings.weighting import Weighting
 
@@ -67,6 +68,9 @@ def suggest_from(dataset: Dataset, *, env: str | None, starts: Starts | None) ->
     starts = look_at_starts(dataset, usable) if starts is None else starts
     found = choices(dataset, usable, starts, good)
     value_range = float(np.ptp(returns if starts.expected is None else returns - starts.expected))
+    if value_range <= NOISE * np.ptp(returns):
+        why = "The start decides the return of every episode: none did better than its start let expect."
+        return Suggestion(Uniform(), False, (why,))
     chosen = choose(found, value_range)
     reasons = [starts.text, _drawn(chosen, returns, advantages=starts.expected is not None)]
     worth, why = _judge_gain(returns, chosen, scores if strange is None else None)

@@ -24,7 +24,7 @@ Baseline = Callable[[NDArray[Any], NDArray[np.float64]], NDArray[np.float64]]
 _BASELINES: dict[str, Baseline] = {"linear": LinearBaseline(), "ridge": RidgeBaseline()}
 
 # A range of advantages this small, relative to the returns, is rounding noise of the fit.
-_NOISE = 1e-9
+NOISE = 1e-9
 
 
 @dataclass(frozen=True)
@@ -78,7 +78,7 @@ class AdvantageWeighting(Weighting):
     def weigh(self, dataset: Dataset, eligible: NDArray[np.int64]) -> NDArray[np.float64]:
         returns = dataset.returns[eligible]
         advantages = self.advantages(dataset, eligible)
-        negligible = _NOISE * float(np.ptp(returns))
+        negligible = NOISE * float(np.ptp(returns))
         if 0 < np.ptp(advantages) <= negligible:
             warnings.warn(
                 f"{dataset.source}: the initial state explains the return of every episode exactly, so no episode "
