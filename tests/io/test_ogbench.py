@@ -61,10 +61,29 @@ def test_some_rows_of_a_compressed_file(tmp_path: Path) -> None:
 def test_a_trajectory_without_a_step_is_an_error(tmp_path: Path) -> None:
     np.savez(tmp_path / "a.npz", observations=np.zeros((2, 1)), actions=np.zeros((2, 1)), terminals=[True, True])
     with pytest.raises(uw.DatasetError, match="trajectory at row 0 has one observation"):
-        uw.load(tmp_path / "a.npz")
+        uw.load(tmp_path / "a.npz", format="ogbench")
 
 
 def test_what_cannot_be_written_is_reported(tmp_path: Path) -> None:
     with pytest.warns(uw.DataLossWarning, match="terminated.*the last step of"):
         lost = uw.save(random_dataset(0), tmp_path / "a", format="ogbench")
     assert len(lost) == 3
+
+
+def test_other_peoples_arrays_are_not_taken_for_it(tmp_path: Path) -> None:
+    """Read as OGBench's, the last step of each episode and its reward would be lost, and nothing would terminate."""
+    path = tmp_path / "mine.npz"
+    arrays = {"observations": np.zeros((4, 2)), "actions": np.zeros((4, 1)), "rewards": np.ones(4)}
+    np.savez(path, **arrays, terminals=np.array([0, 1, 0, 1]))
+    with pytest.raises(
+        uw.DatasetError, match="It holds actions, observations, rewards, terminals: .*from_arrays.*'ogbench'"
+    ):
+        uw.load(path)
+    assert uw.load(path, format="ogbench").lengths.tolist() == [1, 1]
+
+
+def test_our_own_are_recognised(tmp_path: Path) -> None:
+    path = tmp_path / "ours.npz"
+    with pytest.warns(uw.DataLossWarning):
+        uw.save(random_dataset(), path, format="ogbench")
+    assert uw.load(path).has_rewards

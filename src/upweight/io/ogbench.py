@@ -7,6 +7,9 @@
 
 Nothing ever terminates, so every episode is truncated with a known next observation. Plain files carry no rewards
 (OGBench relabels in memory); a ``rewards`` array of the same length is read if there is one.
+
+Arrays of that name are in many people's files, where ``terminals`` ends a step as in D4RL's. So a file counts as OGBench's only
+if it has the simulator's ``qpos``, as all of OGBench's own do, or our mark.
 """
 
 from dataclasses import replace
@@ -22,6 +25,7 @@ from upweight.data.validate import as_flags, as_rewards
 from upweight.io.format import Format, losses
 from upweight.io.npz_members import NpzColumn, member_names, read_member
 
+_MARK = "ogbench_layout"  # in files that we write
 _FOREIGN = {"upweight_format", "timeouts", "next_observations"}  # then ``terminals`` means something else
 
 
@@ -76,7 +80,7 @@ def write(dataset: Dataset, path: Path) -> list[str]:
     observations[last_rows] = dataset.next_observations[rows[last_rows]]
     actions = dataset.actions[rows]
     actions[last_rows] = 0
-    arrays = {"observations": observations, "actions": actions, "terminals": last_rows}
+    arrays = {"observations": observations, "actions": actions, "terminals": last_rows, _MARK: np.True_}
     if dataset.has_rewards:
         rewards = dataset.rewards[rows]
         rewards[last_rows] = 0
@@ -91,7 +95,7 @@ FORMAT = Format(
     description="OGBench npz",
     suffixes=(),
     lossless=False,
-    recognises=lambda path: "terminals" in (names := member_names(path)) and not names & _FOREIGN,
+    recognises=lambda path: bool((names := member_names(path)) & {"qpos", _MARK}) and not names & _FOREIGN,
     read=read,
     write=write,
 )
