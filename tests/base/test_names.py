@@ -7,6 +7,7 @@ def test_the_nearest_names_the_best_first() -> None:
     assert closest("discrete_iq", KNOWN, most=2) == ["discrete_iql"]
     assert closest("iqll", KNOWN) == ["iql"]
     assert closest("zzz", KNOWN, most=2) == []
+    assert closest("IQl", KNOWN) == ["iql"] and closest("hopper-V5", ["Hopper-v5"]) == ["Hopper-v5"]
 
 
 def test_a_hint_or_all_there_are() -> None:

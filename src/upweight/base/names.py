@@ -5,8 +5,9 @@ from collections.abc import Iterable
 
 
 def closest(name: str, known: Iterable[str], *, most: int = 1, cutoff: float = 0.6) -> list[str]:
-    """The known names most like ``name``, the best first."""
-    return difflib.get_close_matches(name, list(known), n=most, cutoff=cutoff)
+    """The known names most like ``name``, the best first; capital and small letters are alike."""
+    spelled = {each.lower(): each for each in known}
+    return [spelled[each] for each in difflib.get_close_matches(name.lower(), spelled, n=most, cutoff=cutoff)]
 
 
 def hint(name: str, known: Iterable[str], *, most: int = 1, otherwise: str | None = None) -> str:

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 
 from upweight import __version__
 from upweight.base.errors import UpweightError
+from upweight.base.names import hint
 from upweight.base.progress import listening
 from upweight.cli import convert, demo, evaluate, inspect, make, mix, replicate, report, sweep, train, weights
 from upweight.cli.terminal import ProgressBar, print_error, show_warnings_as_lines
@@ -52,7 +53,12 @@ def build_parser() -> argparse.ArgumentParser:
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command line; returns the exit code (2 for bad input, or where something failed)."""
-    parsed = build_parser().parse_args(arguments)
+    words = list(sys.argv[1:] if arguments is None else arguments)
+    names = [command.NAME for command in COMMANDS]
+    if words and not words[0].startswith("-") and words[0] not in names:
+        print_error(f"no command {words[0]!r}; {hint(words[0], names)}")
+        return BAD_INPUT
+    parsed = build_parser().parse_args(words)
     show_warnings_as_lines()
     try:
         with listening(ProgressBar(sys.stderr)):

@@ -2,7 +2,7 @@
 
 import argparse
 
-from upweight.cli.options import add_data, add_json, add_reading, add_writing, read_dataset, write_dataset
+from upweight.cli.options import add_data, add_json, add_reading, add_writing, count, read_dataset, write_dataset
 from upweight.cli.terminal import print_json
 from upweight.data.mix import mix
 
@@ -20,7 +20,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--fraction", type=float, required=True, help="share of the steps from GOOD, e.g. 0.05")
     parser.add_argument(
         "--steps",
-        type=int,
+        type=count,
         required=True,
         help="size of the mix in steps (each part overshoots by less than one episode)",
     )

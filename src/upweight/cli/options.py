@@ -19,6 +19,17 @@ from upweight.weightings.weighting import Weighting
 _BARE_WORD = r"""[A-Za-z][^\s,"'\[\]{}]*"""  # that --set takes without quotes
 
 
+def count(text: str) -> int:
+    """A type for argparse: a whole number, also as 1e5, 100_000 or 100,000."""
+    try:
+        value = float(text.replace(",", "").replace("_", ""))
+        if value == int(value):
+            return int(value)
+    except (ValueError, OverflowError):  # no number, or an infinite one
+        pass
+    raise argparse.ArgumentTypeError(f"expected a whole number such as 100000, 1e5 or 100_000, found {text!r}")
+
+
 def add_data(parser: argparse.ArgumentParser, name: str = "data", what: str = "the dataset") -> None:
     parser.add_argument(
         name,

@@ -3,6 +3,7 @@
 import argparse
 from pathlib import Path
 
+from upweight.cli.options import count
 from upweight.report.page import write_report
 
 NAME = "report"
@@ -28,7 +29,7 @@ def add_results(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("results", metavar="RESULTS", type=Path, nargs="+", help=about)
     parser.add_argument("--seed", type=int, default=0, help="of the bootstrap (default: 0)")
     parser.add_argument("--resamples", type=int, default=2000, help="of the bootstrap (default: 2000)")
-    parser.add_argument("--updates", type=int, help="take runs of this length (default: each algorithm's longest)")
+    parser.add_argument("--updates", type=count, help="take runs of this length (default: each algorithm's longest)")
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:

@@ -15,6 +15,7 @@ from upweight.cli.options import (
     add_reading,
     add_settings,
     add_weighting,
+    count,
     parse_settings,
     read_dataset,
     weightings_from,
@@ -51,7 +52,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_settings(parser, what="another value for a setting of the algorithms", example=_EXAMPLE)
     parser.add_argument("--seeds", type=int, default=1, help="number of seeds, from 0 (default: 1)")
     parser.add_argument(
-        "--updates", type=int, default=100_000, help="updates per agent (default: 100,000; the paper: 1,000,000)"
+        "--updates", type=count, default=100_000, help="updates per agent (default: 100,000; the paper: 1,000,000)"
     )
     parser.add_argument(
         "--precision",

@@ -85,8 +85,9 @@ def algorithms() -> dict[str, Algorithm]:
 
 
 def find_algorithm(name: str) -> Algorithm:
-    """The algorithm called ``name``, or an error that suggests the nearest."""
+    """The algorithm called ``name``, however it is spelled ("TD3+BC" is td3_bc), or an error that suggests the nearest."""
     known = algorithms()
-    if name not in known:
-        raise ConfigError(f"unknown algorithm {name!r}; {hint(name.replace('+', '_').replace('-', '_'), known)}")
-    return known[name]
+    plain = name.lower().replace("+", "_").replace("-", "_")
+    if plain not in known:
+        raise ConfigError(f"unknown algorithm {name!r}; {hint(plain, known)}")
+    return known[plain]

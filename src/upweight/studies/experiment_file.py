@@ -32,6 +32,7 @@ from typing import Any, NamedTuple
 
 from upweight.base.errors import DatasetError
 from upweight.base.names import hint
+from upweight.engine.algorithm import find_algorithm
 from upweight.studies.grid import KEYS, NEEDED, Grid, KeyMistake, check_value
 from upweight.studies.run_spec import RunSpec
 
@@ -93,6 +94,7 @@ def read_experiment(
     runs, and ``changes`` are other values for keys of the file, as a scale has them.
     """
     path = find_experiment(name)
+    algorithms = None if algorithms is None else [find_algorithm(each).name for each in algorithms]
     content = _parse(path)
     title, description = content.pop("name", path.stem), content.pop("description", "")
     for key, value in (("name", title), ("description", description)):

@@ -25,6 +25,7 @@ def weighting_classes() -> dict[str, type[Weighting]]:
 def make_weighting(name: str, **settings: Any) -> Weighting:
     """A weighting by its short name, e.g. ``make_weighting("rw", temperature=0.1)``."""
     classes = weighting_classes()
+    name = name.lower()
     if name not in classes:
         raise WeightingError(f"unknown weighting {name!r}; {hint(name, classes)}")
     known = [field.name for field in fields(classes[name])]
