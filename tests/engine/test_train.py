@@ -355,7 +355,7 @@ class TestBadInput:
         ("make", "message"),
         [
             (lambda: uw.Run("iqll"), "unknown algorithm 'iqll'; did you mean 'iql'"),
-            (lambda: uw.Run("td3+bc"), "did you mean 'td3_bc'"),
+            (lambda: uw.Run("td3bc"), "did you mean 'td3_bc'"),
             (lambda: uw.Run("bc", "wr"), "unknown weighting 'wr'"),
             (lambda: uw.Run("bc", seed=-1), "seed: expected a whole number"),
             (lambda: uw.Run("bc", seed=True), "seed"),
