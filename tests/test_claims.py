@@ -171,6 +171,14 @@ def test_times_of_the_mixed_study() -> None:
     assert "860 agents, trained in nine minutes on one H200" in text_of("README.md")
 
 
+def test_d4rls_policy_in_todays_simulator() -> None:
+    (row,) = stored("d4rl_policy")
+    assert (
+        f"has a mean return of {row['mean_return']:,.0f} (episodes of {row['mean_length']:.0f} steps; "
+        f"[{row['episodes']} episodes]"
+    ) in text_of("docs/results.md")
+
+
 def test_runs_are_repeatable() -> None:
     """On two machines, with code of two days."""
     now, before = (

@@ -40,7 +40,7 @@ class Goal(NamedTuple):
     std: float
 
 
-# D4RL's medium and expert sets as published; no figure is known of ant-expert, this one gives the paper's RPSV.
+# D4RL's medium and expert sets, by second-hand figures; no figure is known of ant-expert, this one gives the paper's RPSV.
 GOALS = {
     "hopper": {"medium": Goal(1422, 379), "expert": Goal(3511, 329)},
     "halfcheetah": {"medium": Goal(4770, 356), "expert": Goal(10_656, 442)},
