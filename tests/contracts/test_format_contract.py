@@ -190,6 +190,17 @@ def test_a_failed_write_leaves_nothing(format_: Format, tmp_path: Path, monkeypa
 
 
 @every
+def test_a_path_relative_to_the_working_folder_will_do(
+    format_: Format, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "inner").mkdir()
+    for path in (target(format_, Path()), target(format_, Path("inner"))):
+        save_quietly(random_dataset(next_known=True), path, format_)
+        assert uw.load(path).check().num_episodes == 12
+
+
+@every
 def test_metadata_is_plain_json(format_: Format, tmp_path: Path) -> None:
     path = target(format_, tmp_path)
     save_quietly(random_dataset(next_known=True), path, format_)

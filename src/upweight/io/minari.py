@@ -61,7 +61,7 @@ def write(dataset: Dataset, path: Path) -> list[str]:
     if (cut := int((~episodes.complete & (episodes.terminated | episodes.truncated)).sum())) > 0:
         lost.append(f"that {cut} ended episodes were declared incomplete")
     path.mkdir()
-    data = path / "data"
+    data = path.absolute() / "data"  # Minari doubles a relative one
     observation_space, action_space = _spaces(dataset)
     storage = MinariStorage.new(data, observation_space, action_space, data_format="hdf5", jpeg_encoding=False)
     storage.update_metadata({"dataset_id": _dataset_id(path.name), "minari_version": minari.__version__})
