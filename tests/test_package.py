@@ -46,6 +46,23 @@ print(uw.inspect(ds))
     assert "Suggestion" in python(code)
 
 
+def test_without_jax_what_trains_names_the_extra() -> None:
+    code = """
+import sys
+for name in ("jax", "jaxlib", "optax"): sys.modules[name] = None
+import upweight as uw
+for name in ("train", "Run", "plan_training", "algorithm_config", "sweep"):
+    try:
+        getattr(uw, name)
+    except uw.MissingExtraError as error:
+        print(error)
+"""
+    lines = python(code).splitlines()
+    assert len(lines) == 5
+    assert lines[0].startswith("upweight.train needs the package 'jax', which is not installed")
+    assert all(line.endswith('pip install "upweight[train]"') for line in lines)
+
+
 def test_public_names_resolve_and_are_listed() -> None:
     for name in uw.__all__:
         assert getattr(uw, name) is not None

@@ -25,7 +25,10 @@ __all__ = sorted(_HOME_OF)
 def __getattr__(name: str) -> object:
     if name not in _HOME_OF:
         raise AttributeError(f"module 'upweight' has no attribute {name!r}")
-    value = getattr(import_module(_HOME_OF[name]), name)
+    from upweight.base.optional import importing
+
+    with importing(extra="train", purpose=f"upweight.{name}"):  # all but JAX and optax are imported inside functions
+        value = getattr(import_module(_HOME_OF[name]), name)
     globals()[name] = value
     return value
 
