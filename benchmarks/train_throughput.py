@@ -37,7 +37,7 @@ def make_dataset(steps: int, episode: int = 500) -> uw.Dataset:
     observations = rng.normal(size=(steps + 1, OBSERVATION)).astype(np.float32)
     return uw.Dataset.from_arrays(
         observations=observations[:-1],
-        next_observations=observations[1:],
+        next_observations=observations[:0:-1],
         actions=np.tanh(rng.normal(size=(steps, ACTION))).astype(np.float32),
         rewards=rng.normal(1, 1, steps).astype(np.float32),
         terminated=np.zeros(steps, bool),

@@ -12,7 +12,7 @@ def test_any_change_shows() -> None:
         "actions": np.zeros((40, 1), np.float32),
         "rewards": np.ones(40, np.float32),
         "terminated": np.arange(40) % 10 == 9,
-        "next_observations": np.arange(2, 82, dtype=np.float32).reshape(40, 2),
+        "next_observations": np.arange(3, 83, dtype=np.float32).reshape(40, 2),
     }
     hashes = {content_hash(uw.Dataset.from_arrays(**arrays)) for _ in range(2)}
     assert len(hashes) == 1

@@ -1,6 +1,7 @@
 """Checks at the door: turn what a user or a file gives into arrays the rest of the package can trust."""
 
 import json
+import warnings
 from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Any
@@ -8,12 +9,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from upweight.base.errors import DatasetError, WeightingError
+from upweight.base.errors import DatasetError, UpweightWarning, WeightingError
 from upweight.data.columns import Column
 from upweight.data.segment import Episodes
 
 NUMERIC_KINDS = "biuf"
 _FINITE_BLOCK_BYTES = 1 << 24
+_ENDS_LOOKED_AT = 16  # first, for a shifted array; all of them only if it seems one
 
 
 def check_step_array(shape: tuple[int, ...], dtype: np.dtype, *, key: str, num_steps: int, source: str) -> None:
@@ -111,6 +113,44 @@ def check_columns(
             f"{source}: key 'next_observations': expected the shape of the observations {observations.shape}, "
             f"found {next_observations.shape}"
         )
+    if next_observations is not None:
+        warn_of_shift(episodes, observations, next_observations, source=source)
+
+
+def warn_of_shift(episodes: Episodes, observations: Column, next_observations: Column, *, source: str) -> None:
+    """Warn where next observations are the observations moved up by one row, over the ends of episodes.
+
+    That is: at nine of ten ends :math:`s'_i` is the first observation of episode i + 1. Ends between two episodes with the same
+    start tell nothing, and neither do ends in one and the same state: going home is no mistake.
+    """
+
+    def at_ends(ends: NDArray[np.int64]) -> tuple[NDArray[np.bool_], NDArray[np.generic], NDArray[np.generic]]:
+        after, following = (
+            next_observations.rows(episodes.last_steps[ends]),
+            observations.rows(episodes.starts[ends + 1]),
+        )
+        return _rows_equal(after, following), following, observations.rows(episodes.starts[ends])
+
+    ends = np.flatnonzero(episodes.final_known[:-1])
+    if len(ends) < 2:
+        return
+    same, following, start = at_ends(ends[:_ENDS_LOOKED_AT])
+    telling = ~_rows_equal(following, start)
+    if not same.any() or same[telling].sum() < 0.9 * telling.sum() or (following[same] == following[same][0]).all():
+        return
+    count = int(at_ends(ends)[0].sum())
+    warnings.warn(
+        f"{source}: key 'next_observations': at {count} of {len(ends)} episode ends the next observation is the first one of the "
+        "following episode, as if the observations had been moved up by one row. Give the observation that really came "
+        "after the last step, or leave next_observations out: then nothing is learned from last steps of truncated episodes. "
+        "(All is well if each episode really goes on where the one before it stopped.)",
+        UpweightWarning,
+        stacklevel=4,
+    )
+
+
+def _rows_equal(a: NDArray[Any], b: NDArray[Any]) -> NDArray[np.bool_]:
+    return np.asarray((a == b).reshape(len(a), -1).all(axis=1))
 
 
 def check_num_actions(num_actions: int | None, actions: Column, *, source: str) -> None:
