@@ -49,6 +49,18 @@ def add_returns(store: Store, dataset: str | DataSpec, sampler: str, shares: Seq
         store.write_run(run_id, {**record, "score": None})
 
 
+def add_points(store: Store, run_ids: Sequence[str], *scores: Mapping[int, float]) -> None:
+    """Points on the way of some runs: updates -> score, one such for each run."""
+    for run_id, found in zip(run_ids, scores, strict=True):
+        points = [point_record(updates, score) for updates, score in found.items()]
+        store.write_run(run_id, {**store.run(run_id), "points": points})
+
+
+def point_record(updates: int, score: float) -> dict[str, Any]:
+    """What a store keeps of a point on the way."""
+    return {"updates": updates, "score": score, "mean_return": 3000.0 * score, "returns": [3000.0 * score] * 2}
+
+
 def run_record(
     dataset: str | DataSpec,
     sampler: str | Mapping[str, Any],

@@ -12,6 +12,7 @@ from upweight.base.files import atomic_target
 from upweight.data.reference_scores import D4RL_REFERENCE_SCORES
 from upweight.report.figures.drawing import as_file
 from upweight.report.figures.figures import ReportFigure, all_figures, overview_figure
+from upweight.report.points import CHOSEN, best_point, best_table
 from upweight.report.results import ReportRun, Results, collect
 from upweight.report.statistics.bootstrap import FEW_RUNS
 from upweight.report.statistics.intervals import Intervals
@@ -68,12 +69,13 @@ class Report:
     overview: ReportFigure
     scores: list[ScoreTable]
     aggregates: Table
+    best: Table  # of points on the way: never mixed with the tables above
     datasets: Table
     figures: list[ReportFigure]
 
     def files(self) -> Iterator[tuple[str, str]]:
         """Tables and figures as files: name and content."""
-        for table in (*(table.shown() for table in self.scores), self.aggregates, self.datasets):
+        for table in (*(table.shown() for table in self.scores), self.aggregates, self.best, self.datasets):
             if table.rows:
                 yield f"{table.name}.csv", as_csv(table)
                 yield f"{table.name}.tex", as_latex(table)
@@ -93,6 +95,7 @@ def make_report(results: Results, intervals: Intervals) -> Report:
         overview_figure(results, intervals),
         scores,
         aggregate_table(results, intervals),
+        best_table(results, intervals),
         dataset_table(results),
         all_figures(results, intervals),
     )
@@ -107,6 +110,7 @@ def render_page(report: Report, created: datetime, title: str | None = None) -> 
         _note(*legend(report.scores)),
         *(part for table in report.scores for part in (f"<h3>{_text(table.title)}</h3>", as_html(table.shown()))),
         *_section("Over all datasets", report.aggregates),
+        *_section(f"Last and best policies (best: {CHOSEN})", report.best),
         *_section("Datasets", report.datasets),
         *(["<h2>Figures</h2>"] if drawn else []),
         *(f"<h3>{_text(figure.title)}</h3>{_pictures(figure)}" for figure in drawn),
@@ -240,7 +244,9 @@ def _diverged(results: Results) -> list[str]:
 
 
 def _runs(runs: Sequence[ReportRun]) -> str:
-    names = ("run", "dataset", "algorithm", "sampler", "seed", "updates", "score", "status")
+    chosen = any(run.points for run in runs)
+    names = ["run", "dataset", "algorithm", "sampler", "seed", "updates", "score", "status"]
+    names += [f"best point ({CHOSEN})"] if chosen else []
     lines = []
     for run in runs:
         status = f"{run.status}; not shown: {run.left_out}" if run.left_out else run.status
@@ -248,9 +254,18 @@ def _runs(runs: Sequence[ReportRun]) -> str:
         numbers = (str(run.seed), f"{run.updates:,}", score_text(run.score, normalized=run.normalized))
         cells = [f"<td><code>{_text(run.run_id)}</code></td>", *(f"<td>{_text(word)}</td>" for word in words)]
         cells += [*(f'<td class="number">{_text(number)}</td>' for number in numbers), f"<td>{_text(status)}</td>"]
+        cells += [f"<td>{_best(run)}</td>"] if chosen else []
         lines.append(f"<tr>{''.join(cells)}</tr>")
     table = html_table("Every run", names, f"<tbody>{chr(10).join(lines)}</tbody>")
     return f'<details class="runs"><summary>All {len(runs):,} runs</summary>{table}</details>'
+
+
+def _best(run: ReportRun) -> str:
+    """0.91 at 150,000."""
+    if not run.points:
+        return ""
+    updates, score = best_point(run)
+    return f"{score_text(score, normalized=run.normalized)} at {updates:,}"
 
 
 def _note(*sentences: str) -> str:

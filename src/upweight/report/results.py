@@ -46,6 +46,9 @@ class ReportRun:
     env_id: str = ""  # where it was evaluated; returns of one environment have one scale
     data_sha256: str | None = None  # of the data that it saw; old records do not say
     left_out: str = ""  # why it is not in tables and figures
+    points: tuple[
+        tuple[int, float], ...
+    ] = ()  # (updates, score) on the way and at the end, if it was evaluated on the way
 
     @property
     def diverged(self) -> bool:
@@ -175,6 +178,20 @@ class Results:
                     found.append(Group(method, family, tuple(weightings), tuple(common), scale))
         return [group for group in found if len(group.weightings) > 1] or found
 
+    def panels(self, method: str) -> Iterator[Group]:
+        """All datasets at once: those with normalised scores or, where there are none, those of each environment.
+
+        Of weightings, the usual ones; at other settings those that were not run at the usual.
+        """
+        scales = self.scales(self.datasets_of(method))
+        for scale, datasets in {"": scales[""]}.items() if "" in scales else scales.items():
+            found = [each for each in self.weightings(method) if self.scores(method, each.name, datasets)]
+            usual = {each.kind for each in found if not each.is_variant}
+            weightings = [each for each in found if not (each.is_variant and each.kind in usual)]
+            while not (common := self.shared(method, [each.name for each in weightings], datasets)):
+                weightings.remove(min(weightings, key=lambda each: len(self.scores(method, each.name, datasets))))
+            yield Group(method, "", tuple(weightings), tuple(common), scale)
+
     @cached_property
     def data_notes(self) -> dict[str, str]:
         """A sentence for each dataset whose runs saw different data: made by one name, yet not to the last digit alike."""
@@ -250,7 +267,18 @@ def _runs(records: Sequence[Record], names: Mapping[DataKey, DatasetName]) -> It
             env_id=str(spec["data"]["env_id"]),
             data_sha256=record.get("data_sha256"),
             left_out=score.left_out,
+            points=tuple(_points(record, score)),
         )
+
+
+def _points(record: Record, final: "RunScore") -> Iterator[tuple[int, float]]:
+    """Scores on the way, of the kind that the run's own is, and that; nothing if it was evaluated at its end alone."""
+    for point in record.get("points", []):
+        value = _value({**record, **point, "status": "finished"}, normalized=final.normalized)
+        if value is not None:
+            yield point["updates"], value
+    if record.get("points"):
+        yield record["spec"]["updates"], final.value
 
 
 def _leave_out(runs: Sequence[ReportRun], updates: Mapping[str, int]) -> Iterator[ReportRun]:

@@ -185,7 +185,7 @@ def aggregate_table(results: Results, intervals: Intervals) -> Table:
                 name: None if name == GAP and group.scale else intervals.of(statistic, scores)
                 for name, statistic in AGGREGATES.items()
             }
-            numbers = [_estimate_text(each, normalized=not group.scale) for each in estimates.values()]
+            numbers = [estimate_text(each, normalized=not group.scale) for each in estimates.values()]
             rows.append(Row((group.method, group.title, weighting.name, *numbers), f"{group.method}: {group.title}"))
             record: dict[str, object] = {
                 "method": group.method,
@@ -250,7 +250,7 @@ def score_text(value: float, *, normalized: bool) -> str:
     return text.removeprefix("-") if float(text) == 0 else text
 
 
-def _estimate_text(estimate: Estimate | None, *, normalized: bool) -> str:
+def estimate_text(estimate: Estimate | None, *, normalized: bool) -> str:
     if estimate is None:
         return ""
     ends = (estimate.point, estimate.low, estimate.high)

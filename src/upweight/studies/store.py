@@ -3,8 +3,10 @@
 ::
 
     store.json                     the format
-    runs/RUN_ID.json               one finished run: its description, scores of all episodes, status, timing, versions
+    runs/RUN_ID.json               one finished run: its description, scores of all episodes, status, timing, versions; returns
+                                   at points on the way, if it was evaluated there
     policies/RUN_ID.safetensors    its policy
+    best/RUN_ID.safetensors        the policy of a point on the way that did better: chosen with the simulator
     datasets/NAME-SEED-STEPS.json  what each dataset is like: hash, episodes, mean score, RPSV, a histogram of returns; of a file
     datasets/NAME-CONTENT.json     there is one for every content it had
     work/                          trainings under way (see :mod:`upweight.sweeps.work`)
@@ -25,6 +27,7 @@ from upweight.studies.run_spec import FORMAT_VERSION as RUN_VERSION, DataSpec, r
 FORMAT_VERSION = 1
 Record = dict[str, Any]
 _RUN_KEYS = {"run_id", "spec", "status", "score", "returns"}
+_POINT_KEYS = {"updates", "score", "mean_return", "returns"}
 _DATASET_KEYS = {"name", "steps", "seed", "normalized", "episodes", "total_steps", "mean", "rpsv", "histogram"}
 _AGAIN = "remove it and start the sweep again to repeat that run"
 
@@ -77,7 +80,7 @@ class Store(StoreReader):
                 f"{self.path}: expected a store of format {FORMAT_VERSION}, found {content.get('format')}; "
                 "use the version that wrote it"
             )
-        for name in ("runs", "policies", "datasets", "work"):
+        for name in ("runs", "policies", "best", "datasets", "work"):
             if create:
                 (self.path / name).mkdir(exist_ok=True)
 
@@ -122,6 +125,10 @@ class Store(StoreReader):
     def policy_path(self, run_id: str) -> Path:
         """Where the policy of a finished run is, for :func:`upweight.load_policy`."""
         return self.path / "policies" / f"{run_id}.safetensors"
+
+    def best_policy_path(self, run_id: str) -> Path:
+        """Where the best policy of a run is that had a better one on its way than at its end: chosen with the simulator."""
+        return self.path / "best" / f"{run_id}.safetensors"
 
     def runs(self) -> Iterator[Record]:
         """All finished runs, in the order of their names; a damaged file is an error that names it."""
@@ -203,7 +210,7 @@ def _check_head(record: Any, where: str) -> Record:
 
 def _check_run(record: Any, where: str) -> Record:
     """The record of a run, if it is whole and this version can read it."""
-    if not isinstance(record, dict) or not record.keys() >= _RUN_KEYS:
+    if not isinstance(record, dict) or not record.keys() >= _RUN_KEYS or not _are_points(record.get("points", [])):
         raise DatasetError(f"{where}: damaged; {_AGAIN}")
     try:
         run_spec_from_dict(record["spec"])
@@ -217,6 +224,10 @@ def _check_run(record: Any, where: str) -> Record:
             f"{where}: expected a run of format {RUN_VERSION}, found {found!r}; use the version that wrote it, or {_AGAIN}"
         )
     return record
+
+
+def _are_points(value: Any) -> bool:
+    return isinstance(value, list) and all(isinstance(each, dict) and each.keys() >= _POINT_KEYS for each in value)
 
 
 def _check_dataset(record: Any, where: str) -> Record:

@@ -117,7 +117,7 @@ class Work:
         for folder, population in self._begun():
             if all(run.run_id in self._store for run in population.runs) and _is_free(folder):
                 remove_folder(folder)
-        for place in ("", "runs", "policies", "datasets"):
+        for place in ("", "runs", "policies", "best", "datasets"):
             clear_leftovers(self._store.path / place, older_than_seconds=_ABANDONED_SECONDS)
 
     def _begun(self) -> list[tuple[Path, Population]]:

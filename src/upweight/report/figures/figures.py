@@ -7,6 +7,7 @@ from itertools import groupby
 from upweight.report.figures.datasets import NO_DESCRIPTION, draw_gains, draw_returns
 from upweight.report.figures.drawing import Drawing, NothingToDraw, as_svg
 from upweight.report.figures.overview import draw_overview
+from upweight.report.figures.points import draw_points
 from upweight.report.figures.settings import draw_percentage, draw_temperature
 from upweight.report.figures.weightings import draw_improvement, draw_profiles, draw_sigma
 from upweight.report.results import Results
@@ -46,6 +47,7 @@ def all_figures(results: Results, intervals: Intervals) -> list[ReportFigure]:
     return [
         per_method("sigma", "Return by share of good data", draw_sigma),
         per_method("improvement", "Probability of improvement over Uniform", draw_improvement),
+        per_method("points", "Score over the training", draw_points),
         per_method("profile", "Performance profiles", draw_profiles),
         per_method("gain", "Gain over Uniform by kind of dataset", lambda given, _, method: draw_gains(given, method)),
         per_method("temperature", "Temperature", draw_temperature),

@@ -1,10 +1,8 @@
 """The figure that a report begins with: every sampler in one number, with its interval."""
 
-from collections.abc import Iterator
-
 from upweight.report.figures.drawing import BAND, Drawing, draw_interval, finish, new_figure, plain
 from upweight.report.figures.weightings import SHARED
-from upweight.report.results import Group, Results
+from upweight.report.results import Results
 from upweight.report.statistics.intervals import Intervals
 from upweight.report.tables import score_text
 
@@ -13,7 +11,7 @@ _WIDTH = 3.9  # inches: narrower than the others, so that its text is large on a
 
 def draw_overview(results: Results, intervals: Intervals) -> Drawing:
     """IQM of each sampler, a panel for each method (and environment, where scores are returns)."""
-    panels = [panel for method in results.methods for panel in _panels(results, method)]
+    panels = [panel for method in results.methods for panel in results.panels(method)]
     line = max(0.2, min(0.4, 2 / sum(len(panel.weightings) for panel in panels)))  # inches: few lines take more room
     heights = [line * len(panel.weightings) + 0.35 for panel in panels]
     figure = new_figure(0.45 + sum(heights), "", width=_WIDTH)
@@ -36,18 +34,3 @@ def draw_overview(results: Results, intervals: Intervals) -> Drawing:
         words.append(f"{panel.method}, {where}, {unit} of {', '.join(names)}")
     label = f"Interquartile mean of each sampler. {'. '.join(words)}."
     return Drawing(figure, label, (SHARED, BAND))
-
-
-def _panels(results: Results, method: str) -> Iterator[Group]:
-    """Normalised scores or, where there are none, the returns of each environment.
-
-    Of weightings, the usual ones; at other settings those that were not run at the usual.
-    """
-    scales = results.scales(results.datasets_of(method))
-    for scale, datasets in {"": scales[""]}.items() if "" in scales else scales.items():
-        found = [each for each in results.weightings(method) if results.scores(method, each.name, datasets)]
-        usual = {each.kind for each in found if not each.is_variant}
-        weightings = [each for each in found if not (each.is_variant and each.kind in usual)]
-        while not (common := results.shared(method, [each.name for each in weightings], datasets)):
-            weightings.remove(min(weightings, key=lambda each: len(results.scores(method, each.name, datasets))))
-        yield Group(method, "", tuple(weightings), tuple(common), scale)

@@ -1,0 +1,81 @@
+"""Evaluation on the way: runs as they were at points of their training, and the best of those points."""
+
+from dataclasses import replace
+
+from upweight.report.results import Group, ReportRun, Results
+from upweight.report.statistics.intervals import Intervals
+from upweight.report.table import Row, Table
+from upweight.report.tables import estimate_text
+
+CHOSEN = "chosen with the simulator"
+_NOTES = (
+    "Last: the final policy, as in all other tables and figures. Best: the highest of each run's scores, the last one "
+    f"included, and so {CHOSEN}, on the very episodes that it is scored on. It says what stopping in time could gain at most; "
+    "who has nothing but logs cannot choose like that.",
+    "IQM with 95% intervals of the stratified bootstrap over seeds, over the datasets that all samplers of a block have runs on.",
+)
+
+
+def with_points(results: Results) -> Results:
+    """Of the runs that are shown, those that were evaluated on the way."""
+    return replace(results, runs=tuple(run for run in results.shown if run.points))
+
+
+def shared_points(results: Results, group: Group) -> list[int]:
+    """The updates at which every run of a group was evaluated, or had diverged."""
+    names = {each.name for each in group.datasets}, {each.name for each in group.weightings}
+    runs = [run for run in results.shown if run.method == group.method]
+    mine = [run for run in runs if run.dataset.name in names[0] and run.weighting.name in names[1]]
+    everywhere = sorted({updates for run in mine for updates, _ in run.points})
+    return [updates for updates in everywhere if all(_score_at(run, updates) is not None for run in mine)]
+
+
+def at_point(results: Results, updates: int) -> Results:
+    """The runs with the scores that they had then; one that had diverged counts as it does at its end."""
+    found = ((run, _score_at(run, updates)) for run in results.runs)
+    return replace(results, runs=tuple(replace(run, score=score) for run, score in found if score is not None))
+
+
+def at_best(results: Results) -> Results:
+    """The runs with the highest of their scores."""
+    return replace(results, runs=tuple(replace(run, score=best_point(run)[1]) for run in results.runs))
+
+
+def best_point(run: ReportRun) -> tuple[int, float]:
+    """Updates and score of the first point that no other is better than."""
+    return max(run.points, key=lambda point: point[1])
+
+
+def best_table(results: Results, intervals: Intervals) -> Table:
+    """The last policies beside the best ones; without rows if no run was evaluated on the way."""
+    known = with_points(results)
+    best = at_best(known)
+    rows, records = [], []
+    for group in (group for method in known.methods for group in known.panels(method)):
+        count = len(shared_points(known, group))
+        title = f"{len(group.datasets)} dataset{'s' if len(group.datasets) > 1 else ''}"
+        title += f", returns in {group.scale}" if group.scale else ""
+        for weighting in group.weightings:
+            scores = [each.scores(group.method, weighting.name, group.datasets) for each in (known, best)]
+            levels = [intervals.level(each) for each in scores]
+            cells = [estimate_text(level, normalized=not group.scale) for level in levels]
+            rows.append(Row((group.method, title, weighting.name, str(count), *cells), f"{group.method}: {title}"))
+            record: dict[str, object] = {"method": group.method, "datasets": len(group.datasets)}
+            record |= {"sampler": weighting.name, "points": count}
+            for name, level in zip(("last", "best"), levels, strict=True):
+                record |= {f"{name}_iqm": level.point, f"{name}_low": level.low, f"{name}_high": level.high}
+            records.append({**record, "normalized": not group.scale})
+    return Table(
+        name="best-points",
+        caption=f"The last policies and the best of the points on the way, {CHOSEN}",
+        columns=("algorithm", "datasets", "sampler", "points", "last", f"best of the points ({CHOSEN})"),
+        rows=tuple(rows),
+        records=tuple(records),
+        notes=_NOTES,
+        words=3,
+        said_by_group=2,
+    )
+
+
+def _score_at(run: ReportRun, updates: int) -> float | None:
+    return dict(run.points).get(updates, run.score if run.diverged else None)
