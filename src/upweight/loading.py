@@ -5,6 +5,8 @@ import re
 from pathlib import Path
 from typing import Any
 
+from numpy.typing import ArrayLike
+
 from upweight.base.errors import DatasetError
 from upweight.base.names import closest
 from upweight.data.dataset import Dataset
@@ -21,6 +23,7 @@ def load(
     format: str | None = None,
     horizon: int | None = None,
     num_actions: int | None = None,
+    success: str | ArrayLike | None = None,
     steps: int | None = None,
     seed: int | None = None,
     workers: int | None = None,
@@ -32,16 +35,18 @@ def load(
     content; ``format`` overrides that. ``horizon`` is the environment's time limit in steps: truncated episodes shorter
     than it were cut by the collector and are marked incomplete (replay-buffer datasets flag such cuts as time-outs).
     ``num_actions`` is the number of discrete actions, where the file does not know it and some are never taken.
+    ``success`` names flags that tell successful episodes (a column such as LeRobot's "next.success", or "success" for short; an
+    entry of the episodes' metadata), or is an array of them: they take the place of rewards (:meth:`Dataset.with_success`).
     Further ``options`` go to the format's reader.
     """
     text = os.fspath(name)
     if is_recipe(text):
-        if format is not None or horizon is not None or num_actions is not None or options:
+        if options or any(option is not None for option in (format, horizon, num_actions, success)):
             raise DatasetError(f"{text}: is made, not read from a file; it takes steps, seed and workers only")
         return make_dataset(text, steps=steps, seed=seed or 0, workers=workers)
     if steps is not None or seed is not None or workers is not None:
         raise DatasetError(f"{text}: steps, seed and workers are for datasets made by name, such as hopper-expert")
-    return load_file(text, format=format, horizon=horizon, num_actions=num_actions, **options)
+    return load_file(text, format=format, horizon=horizon, num_actions=num_actions, success=success, **options)
 
 
 def is_recipe(name: str) -> bool:

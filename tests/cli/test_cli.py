@@ -82,6 +82,13 @@ class TestInspect:
         assert run("inspect", files / "good.hdf5", "--check") == 2
         assert "good.hdf5: key 'observations'" in capsys.readouterr().err
 
+    def test_success(self, files: Path, capsys: pytest.CaptureFixture[str]) -> None:
+        with h5py.File(files / "poor.hdf5", "r+") as file:
+            file["infos/won"] = np.arange(len(file["rewards"])) < 20
+        assert run("inspect", files / "poor.hdf5", "--success", "won", "--json") == 0
+        quantiles = json.loads(capsys.readouterr().out)["returns"]["quantiles"]
+        assert (quantiles["min"], quantiles["max"]) == (0.0, 1.0)
+
     def test_horizon(self, files: Path, capsys: pytest.CaptureFixture[str]) -> None:
         assert run("inspect", files / "poor.hdf5", "--horizon", 1000, "--json") == 0
         assert json.loads(capsys.readouterr().out)["num_incomplete"] > 0

@@ -95,6 +95,15 @@ def test_a_horizon_marks_cuts_by_the_collector(tmp_path: Path) -> None:
         uw.load(write(tmp_path / "a.hdf5"), horizon=0)
 
 
+def test_success_flags_of_the_files_own(tmp_path: Path) -> None:
+    goal = np.array([0, 0, 0, 1, 0])
+    path = write(tmp_path / "a.hdf5", **{"infos/goal_achieved": goal, "mine": 1 - goal})
+    assert uw.load(path, success="goal_achieved").returns.tolist() == [0.0, 1.0]
+    assert uw.load(path, success="mine").returns.tolist() == [1.0, 1.0]
+    with pytest.raises(uw.DatasetError, match=r"no 'success' to tell .*infos/goal_achieved, .*mine"):
+        uw.load(path, success="success")
+
+
 @pytest.mark.parametrize("compression", [None, "gzip", "lzf"])
 def test_some_rows_of_any_storage(tmp_path: Path, compression: str | None) -> None:
     rng = np.random.default_rng(0)

@@ -25,7 +25,9 @@ def minari(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
     assert os.environ["MINARI_DATASETS_PATH"] == str(tmp_path / "minari")
 
 
-def create(minari: Any, storage: str, observations: Any, space: Any, *, actions: Any = None, **options: Any) -> Any:
+def create(
+    minari: Any, storage: str, observations: Any, space: Any, *, actions: Any = None, infos: Any = None, **options: Any
+) -> Any:
     """Three episodes of 3, 2 and 4 steps: terminated, truncated, and cut by the collector."""
     from gymnasium import spaces
     from minari.data_collector import EpisodeBuffer
@@ -43,6 +45,7 @@ def create(minari: Any, storage: str, observations: Any, space: Any, *, actions:
                 rewards=rng.normal(size=steps),
                 terminations=ends[0],
                 truncations=ends[1],
+                infos=None if infos is None else infos[number],
             )
         )
     return minari.create_dataset_from_buffers(
@@ -107,6 +110,27 @@ def test_returns_come_from_the_metadata(minari: Any, storage: str) -> None:
     columns = (ds._rewards, ds._observations, ds._actions, ds._next_observations)
     assert not any(column is not None and column.is_loaded for column in columns)
     assert ds.num_actions == 3 and ds.actions.max() == 1  # as its action space says
+
+
+@storages
+def test_success_in_the_metadata_of_episodes(minari: Any, storage: str) -> None:
+    from gymnasium import spaces
+
+    written = create(minari, storage, vectors, spaces.Box(-np.inf, np.inf, (4,), np.float32))
+    written.storage.update_episode_metadata([{"success": number == 1} for number in range(3)], range(3))
+    ds = uw.load("minari:test/small-v0", success="success")
+    assert ds.returns.tolist() == [0.0, 1.0, 0.0]
+    with pytest.raises(uw.DatasetError, match=r"no 'solved' to tell .*success"):
+        uw.load("minari:test/small-v0", success="solved")
+
+
+@storages
+def test_success_in_infos(minari: Any, storage: str) -> None:
+    from gymnasium import spaces
+
+    infos = [{"success": np.array(flags)} for flags in ([0, 0, 0, 1], [0, 0, 0], [0, 1, 0, 0, 0])]
+    create(minari, storage, vectors, spaces.Box(-np.inf, np.inf, (4,), np.float32), infos=infos)
+    assert uw.load("minari:test/small-v0", success="success").returns.tolist() == [1.0, 0.0, 1.0]
 
 
 @storages

@@ -90,6 +90,40 @@ def test_lerobot_without_rewards_loads_but_cannot_be_weighted(tmp_path: Path) ->
         uw.ReturnWeighting()(ds)
 
 
+def test_success_of_lerobot_becomes_returns(tmp_path: Path) -> None:
+    flags = {"next.success": [[False, False, True], [False, False, False]], "mine": [[0, 0, 0], [0, 1, 0]]}
+    folder = lerobot(tmp_path / "d", **flags)
+    assert not uw.load(folder).has_rewards
+    for name in ("next.success", "success"):
+        assert uw.load(folder, success=name).returns.tolist() == [1.0, 0.0]
+    assert uw.load(folder, success="mine").returns.tolist() == [0.0, 1.0]
+    assert uw.load(folder, success=[False, True]).returns.tolist() == [0.0, 1.0]
+    with pytest.raises(uw.DatasetError, match=r"d: no 'sucess' to tell .* has .*mine, next\.success"):
+        uw.load(folder, success="sucess")
+
+
+@pytest.mark.parametrize("version", ["v2.1", "v3.0"])
+def test_success_in_the_metadata_of_lerobots_episodes(tmp_path: Path, version: str) -> None:
+    folder = lerobot(tmp_path / "d")
+    entries = [{"episode_index": number, "length": 3, "success": number == 1} for number in (2, 1, 0)]  # in any order
+    if version == "v2.1":
+        lines = "\n".join(map(json.dumps, entries))
+        (folder / "meta" / "episodes.jsonl").write_text(lines + "\n")
+    else:
+        (folder / "meta" / "episodes" / "chunk-000").mkdir(parents=True)
+        pq.write_table(pa.Table.from_pylist(entries), folder / "meta" / "episodes" / "chunk-000" / "file-000.parquet")
+    assert uw.load(folder, success="success").returns.tolist() == [0.0, 1.0]
+    with pytest.raises(uw.DatasetError, match=r"no 'done' to tell .*episode_index, frame_index, length, .*, success"):
+        uw.load(folder, success="done")
+
+
+def test_metadata_without_an_episode_are_refused(tmp_path: Path) -> None:
+    folder = lerobot(tmp_path / "d")
+    (folder / "meta" / "episodes.jsonl").write_text('{"episode_index": 0, "success": true}\n')
+    with pytest.raises(uw.DatasetError, match="'success'.*episode 1"):
+        uw.load(folder, success="success")
+
+
 def test_another_observation_column(tmp_path: Path) -> None:
     folder = lerobot(tmp_path / "d", **{"observation.environment_state": [[[1.0] * 4] * 3] * 2})
     assert uw.load(folder, observation_key="observation.environment_state").observation_shape == (4,)

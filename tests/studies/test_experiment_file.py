@@ -4,6 +4,8 @@ import json
 from pathlib import Path
 
 import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 import upweight as uw
@@ -304,6 +306,23 @@ def test_options_for_reading_a_file(tmp_path: Path) -> None:
     both = '"data/logs.npz", {path = "data/logs.npz", horizon = 10}'
     study = read_experiment(write(tmp_path, FILE_STUDY.replace('"data/logs.npz"', both)))
     assert {each.run_id for each in study.runs} == {plain.run_id, run.run_id}
+
+
+def test_success_flags_of_a_file(tmp_path: Path) -> None:
+    columns = {
+        "episode_index": np.repeat(np.arange(4), 5),
+        "observation": list(np.random.default_rng(0).standard_normal((20, 4)).astype(np.float32)),
+        "action": np.arange(20) % 2,
+        "next.success": np.isin(np.arange(20), (9, 14)),
+    }
+    (tmp_path / "data").mkdir()
+    pq.write_table(pa.table(columns), tmp_path / "data" / "logs.parquet")
+    weighted = FILE_STUDY.replace("uniform", "rw")
+    with pytest.raises(ExperimentError, match="no rewards.*success=NAME"):
+        read_experiment(write(tmp_path, weighted.replace("data/logs.npz", "data/logs.parquet")))
+    entry = '{path = "data/logs.parquet", success = "success"}'
+    (run,) = read_experiment(write(tmp_path, weighted.replace('"data/logs.npz"', entry))).runs
+    assert load_data(Population((run,))).dataset.returns.tolist() == [0.0, 1.0, 1.0, 0.0]
 
 
 @pytest.mark.parametrize(

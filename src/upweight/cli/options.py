@@ -56,6 +56,12 @@ def add_reading(parser: argparse.ArgumentParser) -> None:
         metavar="N",
         help="how many discrete actions there are, if the data may not show the last (default: what the file knows, or shows)",
     )
+    group.add_argument(
+        "--success",
+        metavar="NAME",
+        help="for logs without rewards: the flags that tell which episodes succeeded (LeRobot's next.success, or success for "
+        "short; a column; an entry of the episodes' metadata); their return is then 1, that of the others 0",
+    )
 
 
 def add_writing(parser: argparse.ArgumentParser, *, required: bool = True) -> None:
@@ -134,7 +140,13 @@ def parse_settings(texts: Sequence[str], *, example: str) -> dict[str, Any]:
 
 
 def read_dataset(name: str, arguments: argparse.Namespace) -> Dataset:
-    return load(name, format=arguments.input_format, horizon=arguments.horizon, num_actions=arguments.num_actions)
+    return load(
+        name,
+        format=arguments.input_format,
+        horizon=arguments.horizon,
+        num_actions=arguments.num_actions,
+        success=arguments.success,
+    )
 
 
 def write_dataset(dataset: Dataset, arguments: argparse.Namespace) -> tuple[list[str], str]:

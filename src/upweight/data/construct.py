@@ -24,7 +24,6 @@ def from_arrays(
     next_observations: Any,
     complete: Any,
     final_known: Any,
-    *,
     source: str,
 ) -> Parts:
     """Cut flat arrays into episodes at their flags."""

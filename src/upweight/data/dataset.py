@@ -13,6 +13,7 @@ from upweight.base.errors import DatasetError
 from upweight.data import construct, validate
 from upweight.data.columns import ArrayColumn, Column, GatheredColumn, ShiftedColumn, read_only
 from upweight.data.segment import Episodes
+from upweight.data.success import NO_REWARDS, success_rewards
 
 
 class Transitions(NamedTuple):
@@ -71,15 +72,7 @@ class Dataset:
         than the data show.
         """
         parts = construct.from_arrays(
-            observations,
-            actions,
-            rewards,
-            terminated,
-            truncated,
-            next_observations,
-            complete,
-            final_known,
-            source=source,
+            observations, actions, rewards, terminated, truncated, next_observations, complete, final_known, source
         )
         return cls.assemble(**parts, labels=labels, num_actions=num_actions, metadata=metadata, source=source)
 
@@ -225,7 +218,7 @@ class Dataset:
     def rewards(self) -> NDArray[Any]:
         """[M] as logged."""
         if self._rewards is None:
-            raise DatasetError(f"{self.source}: the dataset has no rewards, so there are no returns to weight by")
+            raise DatasetError(f"{self.source}: {NO_REWARDS}")
         return self._checked(self._rewards, "rewards")
 
     @cached_property
@@ -353,6 +346,11 @@ class Dataset:
         """The same dataset with provenance ``labels`` [N], or one label for all episodes."""
         given = [labels] * self.num_episodes if isinstance(labels, str) else labels
         return replace(self, labels=validate.as_labels(given, num_episodes=self.num_episodes, source=self.source))
+
+    def with_success(self, flags: ArrayLike) -> "Dataset":
+        """Rewards from success ``flags`` [N] or [M]: a last step of 1 for episodes that have one set; success is terminal."""
+        episodes, rewards = success_rewards(flags, self.episodes, source=self.source)
+        return replace(self, episodes=episodes, _rewards=rewards, _returns=None)
 
     def with_num_actions(self, num_actions: int | None) -> "Dataset":
         """The same dataset, told how many discrete actions there are (it may not show them all)."""

@@ -14,12 +14,13 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from upweight.base.errors import DatasetError
 from upweight.base.optional import require
 from upweight.data.dataset import Dataset
 from upweight.data.validate import as_flags
-from upweight.io.format import Format
+from upweight.io.format import Format, no_flags
 from upweight.io.hdf5 import HDF5Column, dataset_at, is_hdf5, open_hdf5, read_array, root_keys
 
 _OWN = "upweight"
@@ -47,6 +48,15 @@ def read(path: Path) -> Dataset:
             metadata={**own.get("metadata", {}), **_behaviour(file, path)},
             source=str(path),
         )
+
+
+def flags(path: Path, name: str) -> NDArray[Any]:
+    """[M] an array of the file's own, or of its ``infos``."""
+    with open_hdf5(path) as file:
+        for key in (name, f"infos/{name}"):
+            if key in file:
+                return read_array(file, key, path)
+        raise no_flags(path, name, [*file, *(f"infos/{key}" for key in file.get("infos", ()))])
 
 
 def write(dataset: Dataset, path: Path) -> list[str]:
@@ -125,4 +135,5 @@ FORMAT = Format(
     read=read,
     write=write,
     needs_rewards=True,
+    flags=flags,
 )

@@ -5,10 +5,11 @@ line and the contract tests pick it up. Third-party packages are imported inside
 :func:`~upweight.base.optional.require`.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from upweight.base.errors import DatasetError, UpweightError
 from upweight.data.dataset import Dataset
@@ -31,6 +32,9 @@ class Format:
     read: Callable[..., Dataset]  # read(path, **options)
     write: Callable[[Dataset, Path], list[str]]  # write to a path that does not exist yet; returns what was lost
     needs_rewards: bool = False  # there is no writing a dataset without
+    flags: Callable[[Path, str], Any] | None = (
+        None  # flags(path, name): the 0 and 1 of that name, of steps [M] or episodes [N]
+    )
 
 
 @contextmanager
@@ -65,6 +69,11 @@ def losses(dataset: Dataset, *kinds: str) -> list[str]:
         ),
     }
     return [words for kind, (is_lost, words) in found.items() if kind in kinds and is_lost]
+
+
+def no_flags(path: Path, name: str, found: Iterable[str]) -> DatasetError:
+    """For a format that looked for the flags ``name`` and has others."""
+    return DatasetError(f"{path}: no {name!r} to tell success by; it has {', '.join(sorted(found)) or 'none'}")
 
 
 def check_claim(nbytes: int, stored: int, *, key: str, path: Path) -> None:

@@ -20,7 +20,7 @@ from upweight.data.columns import Column
 from upweight.data.dataset import Dataset
 from upweight.data.segment import Episodes
 from upweight.io.format import Format, losses, reading
-from upweight.io.minari_storage import HDF5_FILE, field_space, open_storage
+from upweight.io.minari_storage import HDF5_FILE, episode_flags, field_space, open_storage
 
 
 def read(path: Path, *, observation_key: str | None = None) -> Dataset:
@@ -47,6 +47,12 @@ def read(path: Path, *, observation_key: str | None = None) -> Dataset:
         metadata={**(own if isinstance(own, dict) else {}), "minari": identity},
         source=str(folder.parent if folder.name == "data" else folder),
     )
+
+
+def flags(path: Path, name: str) -> list[Any]:
+    """[N] an entry of the episodes' metadata, or whether it was ever set in their ``infos``."""
+    folder = _data_folder(path)
+    return episode_flags(folder, _metadata(folder), name)
 
 
 def write(dataset: Dataset, path: Path) -> list[str]:
@@ -181,4 +187,5 @@ FORMAT = Format(
     read=read,
     write=write,
     needs_rewards=True,
+    flags=flags,
 )

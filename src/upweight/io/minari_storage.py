@@ -16,7 +16,7 @@ from upweight.base.optional import require
 from upweight.base.progress import track
 from upweight.data.columns import Array, Column, EpisodesColumn, Index, ReadEpisode
 from upweight.io.arrow_tables import to_numpy
-from upweight.io.format import reading
+from upweight.io.format import no_flags, reading
 from upweight.io.hdf5 import dataset_at, open_episodes, open_hdf5
 
 HDF5_FILE = "main_data.hdf5"
@@ -44,6 +44,25 @@ def open_storage(folder: Path, metadata: Metadata, observation_key: str | None) 
     return _arrow_storage(folder, metadata, observation_key)
 
 
+def episode_flags(folder: Path, metadata: Metadata, name: str) -> list[Any]:
+    """[N] an entry of the metadata of the episodes or, where there is none, whether it was ever set in their infos."""
+    if not (folder / HDF5_FILE).is_file():
+        storage = _arrow_format(folder, metadata)
+        return [_arrow_flag(episode, storage, name) for episode in _episode_folders(folder)]
+    path = folder / HDF5_FILE
+    found = []
+    with open_hdf5(path) as file:
+        for number in _episode_numbers(file, path):
+            group = file[f"episode_{number}"]
+            if name in group.attrs:
+                found.append(group.attrs[name])
+            elif f"infos/{name}" in group:
+                found.append(np.any(dataset_at(group, f"infos/{name}", path)[()]))
+            else:
+                raise no_flags(path, name, [*group.attrs, *group.get("infos", ())])
+    return found
+
+
 def field_space(metadata: Metadata, field: str, leaf: str = "") -> dict[str, Any] | None:
     """The JSON description of a field's (sub)space, if the dataset has one."""
     text = metadata.get("observation_space" if field == "observations" else "action_space")
@@ -62,9 +81,7 @@ def field_space(metadata: Metadata, field: str, leaf: str = "") -> dict[str, Any
 def _hdf5_storage(path: Path, metadata: Metadata, observation_key: str | None) -> Storage:
     lengths, ends, returns, labels = [], [], [], []
     with open_hdf5(path) as file:
-        numbers = sorted(int(name[8:]) for name in file if name.startswith("episode_") and name[8:].isdecimal())
-        if not numbers:
-            raise DatasetError(f"{path}: expected groups episode_0, episode_1, ..., found none")
+        numbers = _episode_numbers(file, path)
         for number in track(numbers, total=len(numbers), description="reading episode metadata"):
             group = file[f"episode_{number}"]
             attributes = dict(group.attrs)
@@ -92,6 +109,13 @@ def _hdf5_storage(path: Path, metadata: Metadata, observation_key: str | None) -
         return EpisodesColumn(sizes, opened, key=field, source=str(path))
 
     return Storage(sizes, np.array(ends, bool), returns, labels, column)
+
+
+def _episode_numbers(file: Any, path: Path) -> list[int]:
+    numbers = sorted(int(name[8:]) for name in file if name.startswith("episode_") and name[8:].isdecimal())
+    if not numbers:
+        raise DatasetError(f"{path}: expected groups episode_0, episode_1, ..., found none")
+    return numbers
 
 
 def _last_flag(group: Any, key: str, path: Path) -> bool:
@@ -146,13 +170,8 @@ def _decode_image(data: Any, path: Path) -> NDArray[np.uint8]:
 # ---- Arrow and Parquet --------------------------------------------------------------------------------------------------
 def _arrow_storage(folder: Path, metadata: Metadata, observation_key: str | None) -> Storage:
     """A table has T + 1 rows; only the observation of the last one is real."""
-    storage = str(metadata.get("data_format", "arrow"))
-    if storage not in {"arrow", "parquet"}:
-        raise DatasetError(f"{folder}: key 'data_format': expected hdf5, arrow or parquet, found {storage!r}")
-    numbers = sorted(int(entry.name) for entry in folder.iterdir() if entry.is_dir() and entry.name.isdecimal())
-    if not numbers:
-        raise DatasetError(f"{folder}: expected episode folders 0, 1, ..., found none")
-    episodes = [folder / str(number) for number in numbers]
+    storage = _arrow_format(folder, metadata)
+    episodes = _episode_folders(folder)
     lengths, ends, returns, labels = [], [], [], []
     for episode in track(episodes, total=len(episodes), description="reading episode metadata"):
         table = _table(episode, storage, ["rewards", "terminations", "truncations"])
@@ -175,12 +194,42 @@ def _arrow_storage(folder: Path, metadata: Metadata, observation_key: str | None
     return Storage(sizes, np.array(ends, bool), returns, labels, column)
 
 
+def _arrow_format(folder: Path, metadata: Metadata) -> str:
+    storage = str(metadata.get("data_format", "arrow"))
+    if storage not in {"arrow", "parquet"}:
+        raise DatasetError(f"{folder}: key 'data_format': expected hdf5, arrow or parquet, found {storage!r}")
+    return storage
+
+
+def _episode_folders(folder: Path) -> list[Path]:
+    numbers = sorted(int(entry.name) for entry in folder.iterdir() if entry.is_dir() and entry.name.isdecimal())
+    if not numbers:
+        raise DatasetError(f"{folder}: expected episode folders 0, 1, ..., found none")
+    return [folder / str(number) for number in numbers]
+
+
+def _arrow_flag(episode: Path, storage: str, name: str) -> Any:
+    about = _episode_metadata(episode)
+    if name in about:
+        return about[name]
+    with reading(episode, f"key 'infos/{name}'"):
+        source = _dataset(episode, storage)
+        infos = [field.name for field in source.schema.field("infos").type] if "infos" in source.schema.names else []
+        if name not in infos:
+            raise no_flags(episode, name, [*about, *infos])
+        values = source.to_table(columns=["infos"]).column(0).combine_chunks().field(name)
+        return np.any(to_numpy(values, key=name, path=episode))
+
+
+def _dataset(episode: Path, storage: str) -> Any:
+    dataset = require("pyarrow.dataset", **_ARROW)
+    return dataset.dataset(str(episode), format=storage, ignore_prefixes=["_", ".", "metadata.json"])
+
+
 def _table(episode: Path, storage: str, columns: list[str]) -> Any:
     """Some columns of one episode."""
-    dataset = require("pyarrow.dataset", **_ARROW)
     with reading(episode, "the episode's table"):
-        source = dataset.dataset(str(episode), format=storage, ignore_prefixes=["_", ".", "metadata.json"])
-        return source.to_table(columns=columns)
+        return _dataset(episode, storage).to_table(columns=columns)
 
 
 @contextmanager

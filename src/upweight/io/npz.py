@@ -111,4 +111,5 @@ FORMAT = Format(
     recognises=lambda path: _MARK in member_names(path),
     read=read,
     write=write,
+    flags=read_member,
 )

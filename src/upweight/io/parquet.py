@@ -25,7 +25,7 @@ from upweight.data.dataset import Dataset
 from upweight.data.segment import Episodes, segment_by_id
 from upweight.data.validate import as_flags, as_rewards, as_vector
 from upweight.io.arrow_tables import ParquetColumn, parquet_module, read_column
-from upweight.io.format import Format, reading, starts_with
+from upweight.io.format import Format, no_flags, reading, starts_with
 
 VERSION = 1
 _MARK = b"upweight"
@@ -85,6 +85,23 @@ def read(
         metadata=own.get("metadata"),
         source=source,
     )
+
+
+def flags(path: Path, name: str) -> NDArray[Any]:
+    """[M] a column, also without its ``next.``; or an entry of LeRobot's episode metadata, repeated for the steps."""
+    paths, _ = _filled_shards(path)
+    with reading(paths[0], "the Parquet schema"):
+        names = parquet_module().read_schema(paths[0]).names
+    for column in (name, f"next.{name}"):
+        if column in names:
+            return read_column(paths, column)
+    known, also = _episode_metadata(path / "meta", name)
+    if not known:
+        raise no_flags(path, name, {*names, *also})
+    numbers, steps = np.unique(read_column(paths, "episode_index"), return_inverse=True)
+    if missing := [number for number in numbers.tolist() if number not in known]:
+        raise DatasetError(f"{path}: key {name!r}: the metadata say nothing of episode {missing[0]}")
+    return np.array([known[number] for number in numbers.tolist()])[steps]
 
 
 def write(dataset: Dataset, path: Path) -> list[str]:
@@ -201,6 +218,23 @@ def _own_description(metadata: dict[bytes, bytes], path: Path) -> dict[str, Any]
     return described
 
 
+def _episode_metadata(folder: Path, name: str) -> tuple[dict[int, Any], set[str]]:
+    """LeRobot's entry of that name by episode, and all names; lines of JSON up to its version 2, Parquet files from 3 on."""
+    entries: list[dict[str, Any]] = []
+    names: set[str] = set()
+    lines = folder / "episodes.jsonl"
+    if lines.is_file():
+        with reading(lines, "the metadata of episodes"):
+            entries = [dict(json.loads(line)) for line in lines.read_text("utf-8").splitlines() if line.strip()]
+            names = {key for entry in entries for key in entry}
+    for shard in (folder / "episodes").rglob("*.parquet"):
+        with reading(shard, "the metadata of episodes"):
+            here = set(parquet_module().read_schema(shard).names)
+            names |= here
+            entries += parquet_module().read_table(shard, columns=[*({"episode_index", name} & here)]).to_pylist()
+    return {entry["episode_index"]: entry[name] for entry in entries if {"episode_index", name} <= entry.keys()}, names
+
+
 def _labels(paths: Sequence[Path], first: NDArray[np.int64]) -> NDArray[np.str_]:
     pq = parquet_module()
     parts = []
@@ -251,4 +285,5 @@ FORMAT = Format(
     recognises=_is_parquet,
     read=read,
     write=write,
+    flags=flags,
 )

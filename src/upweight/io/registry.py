@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 import upweight.io as folder
 from upweight.base.errors import DataLossWarning, DatasetError
@@ -38,6 +39,7 @@ def load(
     format: str | None = None,
     horizon: int | None = None,
     num_actions: int | None = None,
+    success: str | ArrayLike | None = None,
     **options: Any,
 ) -> Dataset:
     """Read a dataset: an existing file or folder, or ``minari:<id>`` for one in the local Minari folder.
@@ -45,7 +47,9 @@ def load(
     The format is recognised by content; ``format`` overrides that. ``horizon`` is the environment's time limit in
     steps: truncated episodes shorter than it were cut by the collector and are marked incomplete (replay-buffer
     datasets flag such cuts as time-outs). ``num_actions`` is the number of discrete actions, where the file does not know
-    it and some are never taken. Further ``options`` go to the format's reader.
+    it and some are never taken. ``success`` names flags that tell successful episodes (a column such as LeRobot's
+    "next.success", or "success" for short; an entry of the episodes' metadata), or is an array of them: they take the place of
+    rewards, see :meth:`~upweight.Dataset.with_success`. Further ``options`` go to the format's reader.
     """
     path = _locate(os.fspath(name))
     chosen = _named_format(format) if format is not None else _recognise(path)
@@ -56,6 +60,8 @@ def load(
             if options and "unexpected keyword argument" in str(error):
                 raise DatasetError(f"{path}: the {chosen.name} reader has no such option ({error})") from None
             raise
+    if success is not None:
+        dataset = dataset.with_success(_flags(chosen, path, success) if isinstance(success, str) else success)
     if num_actions is not None:
         dataset = dataset.with_num_actions(num_actions)
     if horizon is None:
@@ -79,6 +85,16 @@ def save(dataset: Dataset, path: str | os.PathLike[str], *, format: str | None =
     if lost:
         warnings.warn(f"{target}: {chosen.name} does not keep {'; '.join(lost)}", DataLossWarning, stacklevel=2)
     return lost
+
+
+def _flags(chosen: Format, path: Path, name: str) -> Any:
+    """[M] or [N]"""
+    if chosen.flags is None:
+        raise DatasetError(
+            f"{path}: {chosen.description} has no flags beside the episodes' ends; give success=[...], one each"
+        )
+    with reading(path, f"{name!r}"):
+        return chosen.flags(path, name)
 
 
 def _locate(name: str) -> Path:
