@@ -1,6 +1,6 @@
-"""Build the parts of a dataset from arrays, from single episodes, or from a table."""
+"""Build the parts of a dataset from arrays or from a table."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -9,8 +9,8 @@ from numpy.typing import NDArray
 
 from upweight.base.errors import DatasetError
 from upweight.data.columns import ArrayColumn, Column
-from upweight.data.segment import Episodes, segment, segment_by_id
-from upweight.data.validate import as_array, as_flags, as_rewards, as_vector, check_step_array
+from upweight.data.segment import segment, segment_by_id
+from upweight.data.validate import as_array, as_flags, as_rewards, as_vector
 
 Parts = dict[str, Any]  # keyword arguments of Dataset.assemble
 
@@ -44,55 +44,6 @@ def from_arrays(
         "next_observations": None
         if next_observations is None
         else _column(next_observations, "next_observations", source),
-    }
-
-
-def from_episodes(episodes: Iterable[Mapping[str, Any]], *, source: str) -> Parts:
-    """Join episodes given one by one; see :meth:`upweight.Dataset.from_episodes`."""
-    gathered: dict[str, list[Any]] = {name: [] for name in ("obs", "next", "actions", "rewards", "label")}
-    lengths, terminated, truncated, complete, known = [], [], [], [], []
-    for number, episode in enumerate(episodes):
-        where = f"{source}: episode {number}"
-        missing = {"observations", "actions", "rewards", "terminated"} - episode.keys()
-        if missing:
-            raise DatasetError(f"{where}: missing key {sorted(missing)[0]!r}")
-        rewards = as_vector(episode["rewards"], key="rewards", source=where)
-        length = len(rewards)
-        if length == 0:
-            raise DatasetError(f"{where}: key 'rewards': expected at least one step, found none")
-        obs = as_array(episode["observations"], key="observations", source=where)
-        has_final = obs.ndim > 0 and len(obs) == length + 1
-        check_step_array(
-            obs.shape, obs.dtype, key="observations", num_steps=length + has_final, source=where
-        )  # [T] or [T+1]
-        actions = as_array(episode["actions"], key="actions", source=where)
-        check_step_array(actions.shape, actions.dtype, key="actions", num_steps=length, source=where)
-        ended = _end_flag(episode["terminated"], "terminated", length, where)
-        cut = _end_flag(episode.get("truncated", not ended), "truncated", length, where) and not ended
-        gathered["obs"].append(obs[:length])
-        gathered["next"].append(np.concatenate([obs[1:], obs[length : length + 1] if has_final else obs[-1:]])[:length])
-        gathered["actions"].append(actions)
-        gathered["rewards"].append(rewards)
-        gathered["label"].append(episode.get("label"))
-        lengths.append(length)
-        terminated.append(ended)
-        truncated.append(cut)
-        complete.append(bool(episode.get("complete", True)) and (ended or cut))
-        known.append(has_final)
-    if not lengths:
-        raise DatasetError(f"{source}: expected at least one episode, found none")
-    labels = gathered["label"]
-    if any(label is None for label in labels) and any(label is not None for label in labels):
-        raise DatasetError(f"{source}: expected a 'label' on every episode or on none")
-    return {
-        "episodes": Episodes(
-            np.array(lengths, np.int64), np.array(terminated), np.array(truncated), np.array(complete), np.array(known)
-        ),
-        "observations": ArrayColumn(_join(gathered["obs"], "observations", source)),
-        "actions": ArrayColumn(_join(gathered["actions"], "actions", source)),
-        "rewards": _join(gathered["rewards"], "rewards", source),
-        "next_observations": ArrayColumn(_join(gathered["next"], "observations", source)) if any(known) else None,
-        "labels": None if labels[0] is None else labels,
     }
 
 
@@ -140,25 +91,6 @@ def from_frame(
 
 def _column(values: Any, key: str, source: str) -> Column:
     return values if isinstance(values, Column) else ArrayColumn(as_array(values, key=key, source=source))
-
-
-def _end_flag(value: Any, key: str, length: int, source: str) -> bool:
-    """One flag for the episode, or [T] flags of which only the last may be set."""
-    if np.ndim(value) == 0:
-        return bool(value)
-    flags = as_flags(value, key=key, num_steps=length, source=source)
-    if flags[:-1].any():
-        raise DatasetError(
-            f"{source}: key {key!r}: step {int(np.argmax(flags))} of {length} is flagged, but is not the last"
-        )
-    return bool(flags[-1])
-
-
-def _join(parts: list[NDArray[Any]], key: str, source: str) -> NDArray[Any]:
-    shapes = {part.shape[1:] for part in parts}
-    if len(shapes) > 1:
-        raise DatasetError(f"{source}: key {key!r}: expected one shape in all episodes, found {sorted(shapes)}")
-    return np.concatenate(parts)
 
 
 def _stack_cells(cells: NDArray[Any], *, key: str, source: str) -> NDArray[Any]:

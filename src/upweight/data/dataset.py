@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from upweight.base.errors import DatasetError
-from upweight.data import construct, validate
+from upweight.data import construct, trajectories, validate
 from upweight.data.columns import ArrayColumn, Column, GatheredColumn, ShiftedColumn, read_only
 from upweight.data.segment import Episodes
 from upweight.data.success import NO_REWARDS, success_rewards
@@ -81,17 +81,18 @@ class Dataset:
         cls,
         episodes: Iterable[Mapping[str, Any]],
         *,
+        ends: str | None = None,
         num_actions: int | None = None,
         metadata: Mapping[str, Any] | None = None,
         source: str = "dataset",
     ) -> "Dataset":
-        """Join episodes given one by one.
+        """Join episodes given one by one: mappings of arrays under the usual names (``data/trajectories.py`` has them all).
 
-        Each is a mapping with ``observations`` [T, ...] or [T+1, ...] (the last one being the observation after
-        the last step), ``actions`` [T, ...], ``rewards`` [T], ``terminated`` and ``truncated`` (a bool for the
-        whole episode, or [T] flags), and optionally ``label`` and ``complete``. ``num_actions``: see :meth:`from_arrays`.
+        ``observations`` (obs, states) [T, ...], or [T+1, ...] with the one after the last step, or ``next_observations``;
+        ``actions`` (acts) [T, ...]; ``rewards`` (rews) [T], if any; ``terminated`` (terminals, dones) and ``truncated``
+        (timeouts), a bool or [T] flags: without any, ``ends`` says which it is; ``label`` and ``complete``, if you like.
         """
-        parts = construct.from_episodes(episodes, source=source)
+        parts = trajectories.from_episodes(episodes, ends=ends, source=source)
         return cls.assemble(**parts, num_actions=num_actions, metadata=metadata, source=source)
 
     @classmethod
