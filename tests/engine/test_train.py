@@ -402,12 +402,16 @@ class TestBadInput:
         with pytest.raises(uw.ConfigError, match="at least one run"):
             uw.train(random_dataset(), [], num_updates=1)
 
-    def test_no_rewards(self) -> None:
+    def test_no_rewards(self, tmp_path: Path) -> None:
         ds = uw.Dataset.from_arrays(
             observations=np.zeros((4, 2)), actions=np.zeros((4, 1)), rewards=None, terminated=[0, 1, 0, 1]
         )
-        with pytest.raises(uw.ConfigError, match="learns from rewards"):
+        with pytest.raises(uw.ConfigError, match="td3_bc learns from rewards, but .*success=NAME"):
             uw.train(ds, [uw.Run("td3_bc")], num_updates=1)
+        for run in (uw.Run("bc", "rw"), uw.Run("bc", actor_weighting="aw")):
+            with pytest.raises(uw.ConfigError, match="its weighting follows rewards, but .*success=NAME"):
+                uw.train(ds, [run], num_updates=1, output=tmp_path / "out")
+        assert not (tmp_path / "out").exists()
         assert uw.train(ds, [uw.Run(uw.algorithm_config("bc", **SMALL))], num_updates=2)[0].status == "finished"
 
     def test_too_little_memory(self, monkeypatch: pytest.MonkeyPatch) -> None:

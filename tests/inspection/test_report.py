@@ -147,3 +147,44 @@ def test_reference_scores_of_other_data_are_not_used() -> None:
     advice = str(uw.suggest(ds, env="kitchen"))
     assert "do not seem to be for this data" in advice
     assert "standard deviations" in advice
+
+
+def rewardless(count: int = 6) -> uw.Dataset:
+    """Episodes of two steps that say nothing of how good they were; where they start differs in one of three numbers."""
+    observations = np.zeros((2 * count, 3), np.float32)
+    observations[:, 1] = np.arange(2 * count)
+    return uw.Dataset.from_arrays(
+        observations=observations,
+        actions=np.random.default_rng(0).uniform(-1, 1, (2 * count, 2)),
+        rewards=None,
+        terminated=np.arange(2 * count) % 2 == 1,
+        labels=["ann", "bob"] * (count // 2),
+        source="robots",
+    )
+
+
+def test_data_without_rewards_are_described() -> None:
+    report = uw.inspect(rewardless())
+    assert (report.num_episodes, report.num_steps, report.lengths["mean"]) == (6, 12, 2.0)
+    assert (report.observation_shape, report.action_shape) == ((3,), (2,))
+    assert report.episodes_per_label == {"ann": 3, "bob": 3}
+    assert report.varying_starts == 1
+    assert report.returns is None and report.suggestion is None and report.effects == ()
+    text = str(report)
+    for wanted in ("6 terminated", "starts", "differ in 1 of 3", "ann 3, bob 3", "no rewards", "--success NAME"):
+        assert wanted in text
+    assert max(len(line) for line in text.splitlines()) <= 120
+    assert json.loads(json.dumps(report.to_dict(), allow_nan=False))["returns"] is None
+
+
+def test_weightings_of_data_without_rewards_are_refused() -> None:
+    with pytest.raises(uw.DatasetError, match=r"robots: .* no rewards.*success=NAME"):
+        uw.inspect(rewardless(), weightings=[uw.ReturnWeighting()])
+
+
+def test_a_nan_in_the_starts_is_found_without_rewards_too() -> None:
+    observations = np.zeros((2, 1))
+    observations[1] = np.nan
+    ds = uw.Dataset.from_arrays(observations=observations, actions=np.zeros((2, 1)), rewards=None, terminated=[1, 1])
+    with pytest.raises(uw.DatasetError, match="NaN"):
+        uw.inspect(ds)

@@ -11,6 +11,7 @@ from numpy.typing import ArrayLike
 from upweight.base.checks import whole_number
 from upweight.base.errors import ConfigError
 from upweight.data.dataset import Dataset
+from upweight.data.success import NO_REWARDS
 from upweight.engine.algorithm import Algorithm, algorithms, find_algorithm
 from upweight.engine.config import Config, paper_temperature
 from upweight.weightings.registry import make_weighting
@@ -115,5 +116,10 @@ def check_runs(dataset: Dataset, runs: Sequence[Run]) -> None:
                 f"run {number}: expected vector observations, found shape {dataset.observation_shape}; "
                 "encode images first (the engine has no convolutions)"
             )
-        if method.uses_rewards and not dataset.has_rewards:
-            raise ConfigError(f"run {number}: {method.name} learns from rewards, and {dataset.source} has none")
+        draws_by_return = any(
+            isinstance(weighting, Weighting) and weighting.uses_returns
+            for weighting in (run.weighting, run.actor_weighting)
+        )
+        if (method.uses_rewards or draws_by_return) and not dataset.has_rewards:
+            what = f"{method.name} learns from" if method.uses_rewards else "its weighting follows"
+            raise ConfigError(f"run {number}: {what} rewards, but {dataset.source}: {NO_REWARDS}")

@@ -12,8 +12,9 @@ from upweight.base.errors import UpweightWarning, WeightingError
 from upweight.data.dataset import Dataset
 from upweight.data.reference_scores import misfit, normalize_returns, reference_scores
 from upweight.data.statistics import positive_sided_variance
+from upweight.data.success import NO_REWARDS
 from upweight.inspection.effect import Effect, Good, good_episodes, measure_effect, weighting_name
-from upweight.inspection.starts import Starts, look_at_starts
+from upweight.inspection.starts import Starts, look_at_starts, varying_starts
 from upweight.inspection.suggestion import Suggestion, suggest_from
 from upweight.inspection.text import render
 from upweight.weightings.advantage_weighting import AdvantageWeighting
@@ -54,16 +55,19 @@ class Inspection:
     action_shape: tuple[int, ...]
     discrete_actions: bool
     episodes_per_label: dict[str, int] | None
-    returns: ReturnSummary
+    returns: ReturnSummary | None  # None: there are no rewards, and so no effects and no suggestion
     env: str | None
     normalized_returns: (
         ReturnSummary | None
     )  # on the random (0) to expert (1) scale of ``env``, if that is for this data
     confidence: float
     effects: tuple[Effect, ...]
+    varying_starts: (
+        int | None
+    )  # without rewards: directions in which initial observations differ, if few enough to look
     explained_by_start: float | None  # cross-validated share of the variance of returns; None: could not be checked
     good: str | None  # which episodes the effects' ``early_share`` counts
-    suggestion: Suggestion
+    suggestion: Suggestion | None
     notes: tuple[str, ...]
     metadata: Mapping[str, Any]
 
@@ -74,16 +78,16 @@ class Inspection:
             **plain,
             "observation_shape": list(self.observation_shape),
             "action_shape": list(self.action_shape),
-            "returns": asdict(self.returns),
+            "returns": None if self.returns is None else asdict(self.returns),
             "normalized_returns": None if self.normalized_returns is None else asdict(self.normalized_returns),
             "effects": [asdict(effect) for effect in self.effects],
-            "suggestion": self.suggestion.to_dict(),
+            "suggestion": None if self.suggestion is None else self.suggestion.to_dict(),
             "notes": list(self.notes),
             "metadata": dict(self.metadata),
         }
 
     def __str__(self) -> str:
-        return render(self.to_dict(), str(self.suggestion))
+        return render(self.to_dict(), "" if self.suggestion is None else str(self.suggestion))
 
     __repr__ = __str__  # so that a bare `uw.inspect(ds)` at a prompt or in a notebook reads well
 
@@ -98,19 +102,11 @@ def inspect(
     """Measure a dataset and what weightings would make of it; reads rewards, flags and first observations only.
 
     ``weightings``: those to compare with uniform sampling, by default the paper's. ``env`` names the task whose
-    reference scores normalise the returns.
+    reference scores normalise the returns. Data without rewards are described, and nothing is suggested.
     """
-    scores = None if env is None else reference_scores(env)
-    returns = dataset.returns[dataset.complete]
-    if len(returns) == 0:
-        raise WeightingError(f"{dataset.source}: expected at least one complete episode, found none")
     if np.prod(dataset.observation_shape, dtype=object) <= _MAX_CHECKED_FEATURES:
         dataset.initial_observations  # noqa: B018  (a NaN there is worth knowing, whatever is compared)
-    starts = look_at_starts(dataset, dataset.complete & (dataset.num_transitions > 0))
-    good = good_episodes(dataset)
-    effects, notes = _effects(dataset, weightings, starts, good, confidence)
-    if env is not None and (strange := misfit(env, returns)) is not None:
-        scores, notes = None, (strange, *notes)
+    judged = _judge(dataset, weightings, env, confidence) if dataset.has_rewards or weightings else _NOT_JUDGED
     labels = None
     if dataset.labels is not None:
         names, counts = np.unique(dataset.labels, return_counts=True)
@@ -130,17 +126,50 @@ def inspect(
         action_shape=dataset.action_shape,
         discrete_actions=dataset.discrete_actions,
         episodes_per_label=labels,
-        returns=_summarise(returns),
         env=env,
-        normalized_returns=None if scores is None else _summarise(normalize_returns(returns, scores)),
         confidence=confidence,
-        effects=effects,
-        explained_by_start=starts.explained_share,
-        good=None if good is None else good.text,
-        suggestion=suggest_from(dataset, env=None if scores is None else env, starts=starts),
-        notes=notes,
+        varying_starts=None if dataset.has_rewards else varying_starts(dataset),
         metadata=dataset.metadata,
+        **judged,
     )
+
+
+_NOT_JUDGED: dict[str, Any] = {
+    "returns": None,
+    "normalized_returns": None,
+    "effects": (),
+    "explained_by_start": None,
+    "good": None,
+    "suggestion": None,
+    "notes": (f"{NO_REWARDS}.",),
+}
+
+
+def _judge(
+    dataset: Dataset,
+    weightings: Sequence[Weighting | NDArray[np.float64]] | None,
+    env: str | None,
+    confidence: float,
+) -> dict[str, Any]:
+    """All that follows from returns, as fields of an inspection."""
+    scores = None if env is None else reference_scores(env)
+    returns = dataset.returns[dataset.complete]
+    if len(returns) == 0:
+        raise WeightingError(f"{dataset.source}: expected at least one complete episode, found none")
+    starts = look_at_starts(dataset, dataset.complete & (dataset.num_transitions > 0))
+    good = good_episodes(dataset)
+    effects, notes = _effects(dataset, weightings, starts, good, confidence)
+    if env is not None and (strange := misfit(env, returns)) is not None:
+        scores, notes = None, (strange, *notes)
+    return {
+        "returns": _summarise(returns),
+        "normalized_returns": None if scores is None else _summarise(normalize_returns(returns, scores)),
+        "effects": effects,
+        "explained_by_start": starts.explained_share,
+        "good": None if good is None else good.text,
+        "suggestion": suggest_from(dataset, env=None if scores is None else env, starts=starts),
+        "notes": notes,
+    }
 
 
 def _summarise(returns: NDArray[np.float64]) -> ReturnSummary:

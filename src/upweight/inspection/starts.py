@@ -37,8 +37,7 @@ def look_at_starts(dataset: Dataset, usable: NDArray[np.bool_]) -> Starts:
         return _unchecked(f"{count} complete episodes are too few")
     states, returns = dataset.initial_observations[usable], dataset.returns[usable]
     some = slice(None, None, -(-count // _MAX_CHECKED))
-    centred, rounding = centred_features(states[some])
-    rank = int((np.linalg.svd(triangle(centred), compute_uv=False) > rounding).sum())
+    rank = _rank(states[some])
     if rank == 0:
         return Starts(0.0, "All episodes start alike, so their returns can be compared as they are.")
     share = RidgeBaseline().explained_share(states[some], returns[some])
@@ -51,6 +50,18 @@ def look_at_starts(dataset: Dataset, usable: NDArray[np.bool_]) -> Starts:
     if not linear:
         text += f" {count} episodes are few for {rank} features: by ridge regression."
     return Starts(share, text, "linear" if linear else "ridge", expected, _quarters(usable, expected))
+
+
+def varying_starts(dataset: Dataset) -> int | None:
+    """In how many directions the initial observations differ; None if there are too many features to look."""
+    if np.prod(dataset.observation_shape, dtype=object) > _MAX_FEATURES:
+        return None
+    return _rank(dataset.initial_observations[:: -(-dataset.num_episodes // _MAX_CHECKED)])
+
+
+def _rank(states: NDArray[Any]) -> int:
+    centred, rounding = centred_features(states)
+    return int((np.linalg.svd(triangle(centred), compute_uv=False) > rounding).sum())
 
 
 def _unchecked(why: str) -> Starts:

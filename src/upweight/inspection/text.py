@@ -1,6 +1,8 @@
 """A report as plain text tables."""
 
 from collections.abc import Sequence
+from math import prod
+from textwrap import fill
 from typing import Any
 
 from upweight.base.text import number, table
@@ -8,16 +10,11 @@ from upweight.base.text import number, table
 
 def render(report: dict[str, Any], suggestion: str) -> str:
     """The report of :meth:`Inspection.to_dict` for a terminal."""
-    sections = [
-        f"Dataset {report['source']}",
-        table(_facts(report)),
-        _returns(report),
-        _effects(report),
-        _dropped(report),
-        *([f"Note: {note}" for note in report["notes"]]),
-        suggestion,
-    ]
-    return "\n\n".join(sections)
+    sections = [f"Dataset {report['source']}", table(_facts(report))]
+    if report["returns"] is not None:
+        sections += [_returns(report), _effects(report), _dropped(report)]
+    notes = [fill(f"Note: {note}", 110, break_on_hyphens=False) for note in report["notes"]]
+    return "\n\n".join([*sections, *notes, *([suggestion] if suggestion else [])])
 
 
 def _facts(report: dict[str, Any]) -> list[list[str]]:
@@ -31,6 +28,9 @@ def _facts(report: dict[str, Any]) -> list[list[str]]:
         ["observations", _shape(report["observation_shape"])],
         ["actions", f"{_shape(report['action_shape'])}, {kind}"],
     ]
+    if report["returns"] is None and (varying := report["varying_starts"]) is not None:
+        size = prod(report["observation_shape"])
+        rows.append(["starts", f"differ in {varying:,} of {size:,} directions" if varying else "all alike"])
     if report["num_incomplete"]:
         rows.append(["incomplete", f"{report['num_incomplete']:,} episodes cut short; their returns are not used"])
     if report["num_without_transitions"]:
