@@ -4,7 +4,6 @@ import pickle  # what worker processes are sent with
 from typing import Any
 
 import numpy as np
-import pandas as pd
 import pytest
 from hypothesis import given
 
@@ -168,39 +167,6 @@ class TestFromEpisodes:
         one = {"observations": np.zeros((1, 1)), "actions": [0], "rewards": [0], "terminated": True}
         with pytest.raises(uw.DatasetError, match="one shape in all episodes"):
             uw.Dataset.from_episodes([one, {**one, "observations": np.zeros((1, 2))}])
-
-
-class TestFromFrame:
-    def frame(self) -> pd.DataFrame:
-        return pd.DataFrame(
-            {
-                "episode": [4, 4, 9],
-                "observation_x": [1.0, 2.0, 3.0],
-                "observation_y": [4.0, 5.0, 6.0],
-                "action": [0, 1, 0],
-                "reward": [1.0, 2.0, 5.0],
-                "terminated": [False, True, False],
-                "site": ["north", "north", "south"],
-            }
-        )
-
-    def test_columns_by_prefix(self) -> None:
-        ds = uw.Dataset.from_frame(self.frame(), label="site")
-        assert ds.observations.tolist() == [[1, 4], [2, 5], [3, 6]]
-        assert ds.returns.tolist() == [3.0, 5.0]
-        assert ds.discrete_actions
-        assert ds.episodes.truncated.tolist() == [False, True]
-        assert ds.labels is not None
-        assert ds.labels.tolist() == ["north", "south"]
-
-    def test_columns_by_list_and_of_vectors(self) -> None:
-        frame = self.frame().assign(state=[np.zeros(2), np.ones(2), np.zeros(2)])
-        assert uw.Dataset.from_frame(frame, observations=["observation_y"]).observation_shape == (1,)
-        assert uw.Dataset.from_frame(frame, observations="state").observation_shape == (2,)
-
-    def test_a_missing_column_is_named(self) -> None:
-        with pytest.raises(uw.DatasetError, match="missing column 'reward'; the table has episode"):
-            uw.Dataset.from_frame(self.frame().drop(columns="reward"))
 
 
 class TestTransitions:

@@ -1,16 +1,11 @@
-"""Build the parts of a dataset from arrays or from a table."""
+"""Build the parts of a dataset from flat arrays."""
 
-from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
-import numpy as np
-from numpy.typing import NDArray
-
-from upweight.base.errors import DatasetError
 from upweight.data.columns import ArrayColumn, Column
-from upweight.data.segment import segment, segment_by_id
-from upweight.data.validate import as_array, as_flags, as_rewards, as_vector
+from upweight.data.segment import segment
+from upweight.data.validate import as_array, as_flags, as_vector
 
 Parts = dict[str, Any]  # keyword arguments of Dataset.assemble
 
@@ -47,57 +42,5 @@ def from_arrays(
     }
 
 
-def from_frame(
-    frame: Any,
-    observations: str | Sequence[str],
-    actions: str | Sequence[str],
-    rewards: str,
-    episode: str,
-    terminated: str,
-    truncated: str | None,
-    label: str | None,
-    *,
-    source: str,
-) -> Parts:
-    """Read a table with one row per step; see :meth:`upweight.Dataset.from_frame`."""
-    names = [str(name) for name in (frame.columns if hasattr(frame, "columns") else frame.keys())]
-
-    def column(name: str) -> NDArray[Any]:
-        if name not in names:
-            raise DatasetError(f"{source}: missing column {name!r}; the table has {', '.join(names)}")
-        return np.asarray(frame[name])
-
-    def vectors(selection: str | Sequence[str], key: str) -> NDArray[Any]:
-        if isinstance(selection, str):
-            if selection in names:
-                return _stack_cells(column(selection), key=selection, source=source)
-            selection = [name for name in names if name.startswith((f"{selection}_", f"{selection}."))] or [selection]
-        return as_array(np.stack([column(name) for name in selection], axis=1), key=key, source=source)
-
-    ids = column(episode)
-    num_steps = len(ids)
-    ended = as_flags(column(terminated), key=terminated, num_steps=num_steps, source=source)
-    has_truncated = truncated is not None and truncated in names
-    cut = as_flags(column(truncated), key=truncated, source=source) if has_truncated and truncated else None
-    episodes = segment_by_id(ids, ended, cut, next_known=False, source=source)
-    return {
-        "episodes": episodes,
-        "observations": ArrayColumn(vectors(observations, "observations")),
-        "actions": ArrayColumn(vectors(actions, "actions")),
-        "rewards": as_rewards(column(rewards), key=rewards, num_steps=num_steps, source=source),
-        "labels": None if label is None else [str(value) for value in column(label)[episodes.starts]],
-    }
-
-
 def _column(values: Any, key: str, source: str) -> Column:
     return values if isinstance(values, Column) else ArrayColumn(as_array(values, key=key, source=source))
-
-
-def _stack_cells(cells: NDArray[Any], *, key: str, source: str) -> NDArray[Any]:
-    """A column of numbers as [M], a column of equal vectors as [M, ...]."""
-    if cells.dtype != object:
-        return as_array(cells, key=key, source=source)
-    try:
-        return as_array(np.stack([np.asarray(cell) for cell in cells]), key=key, source=source)
-    except ValueError as error:
-        raise DatasetError(f"{source}: column {key!r}: expected vectors of one length ({error})") from None

@@ -4,13 +4,13 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from types import MappingProxyType
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Unpack
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from upweight.base.errors import DatasetError
-from upweight.data import construct, trajectories, validate
+from upweight.data import construct, table, trajectories, validate
 from upweight.data.columns import ArrayColumn, Column, GatheredColumn, ShiftedColumn, read_only
 from upweight.data.segment import Episodes
 from upweight.data.success import NO_REWARDS, success_rewards
@@ -100,28 +100,28 @@ class Dataset:
         cls,
         frame: Any,
         *,
-        observations: str | Sequence[str] = "observation",
-        actions: str | Sequence[str] = "action",
-        rewards: str = "reward",
-        episode: str = "episode",
-        terminated: str = "terminated",
-        truncated: str | None = "truncated",
-        label: str | None = None,
         num_actions: int | None = None,
         metadata: Mapping[str, Any] | None = None,
         source: str = "frame",
+        **layout: Unpack[table.TableLayout],
     ) -> "Dataset":
-        """Read a pandas (or polars, or any mapping of columns) table with one row per step.
+        """Read a table with one row per step: pandas, polars, Arrow, or any mapping of columns.
 
-        ``observations`` and ``actions`` are a list of column names, or one name: the column of that name (which
-        may hold vectors), else all columns ``name_...`` or ``name....`` in order. ``episode`` tells the episodes
-        apart. Without a ``truncated`` column, episodes that did not terminate count as truncated. ``num_actions``: see
-        :meth:`from_arrays`.
+        ``observations``, ``actions`` and ``next_observations`` are a list of columns, or one name: the column of that name
+        (which may hold vectors), else all columns ``name_...`` or ``name....`` in order. ``rewards``, ``episode`` (what tells
+        episodes apart), ``timestep`` (what orders an episode's rows, which then need not stand together) and ``label`` are a
+        column each, and so are the flags ``terminated`` and ``truncated``: an end that is neither is truncated if there are
+        no ``truncated`` flags. Without ``terminated`` an episode's last row ends it, as ``ends`` says ("terminated" or
+        "truncated"). ``missing_rewards="zero"`` takes empty rewards as 0. ``categories`` are columns of which the values are
+        numbered (actions) or become columns of 0 and 1 (observations), sorted, or in the order of a mapping {column: values};
+        ``metadata["categories"]`` keeps them. An empty next observation in an episode's last row is not known. Columns are
+        called observation, action, reward, episode, terminated and truncated if nothing is said.
         """
-        parts = construct.from_frame(
-            frame, observations, actions, rewards, episode, terminated, truncated, label, source=source
-        )
-        return cls.assemble(**parts, num_actions=num_actions, metadata=metadata, source=source)
+        parts = table.from_frame(frame, layout, source=source)
+        parts["metadata"] |= metadata or {}
+        if num_actions is not None:
+            parts["num_actions"] = num_actions
+        return cls.assemble(**parts, source=source)
 
     @classmethod
     def assemble(

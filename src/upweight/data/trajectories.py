@@ -97,8 +97,8 @@ def warn_of_ends(count: int, source: str) -> None:
     """Say what was assumed of ``count`` episodes."""
     warnings.warn(
         f"{source}: nothing says how {count:,} episodes ended ('terminated', 'terminals' or 'dones'), so they are taken as "
-        "terminated: nothing comes after the last step. If so, say ends='terminated'; if the recording only stopped there, "
-        "ends='truncated'",
+        "terminated: nothing comes after the last step. If so, say ends='terminated' (--ends terminated); if the recording only "
+        "stopped there, ends='truncated'",
         UpweightWarning,
         stacklevel=4,
     )

@@ -1,0 +1,282 @@
+"""A table with one row per step: which column is what, and the parts of the dataset that it makes.
+
+Frames, CSV files and Parquet files all come in through :func:`from_frame`; :meth:`upweight.Dataset.from_frame` says what the
+keys of a layout mean.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Any, TypedDict, get_type_hints
+
+import numpy as np
+from numpy.typing import NDArray
+
+from upweight.base.errors import DatasetError
+from upweight.base.names import closest, hint
+from upweight.data.cells import check_filled, encode, identifiers, numbers, one_hot, times
+from upweight.data.columns import ArrayColumn
+from upweight.data.segment import Episodes, segment_by_id
+from upweight.data.success import success_rewards
+from upweight.data.trajectories import ENDS, how_ended, warn_of_ends
+from upweight.data.validate import as_flags, as_rewards
+
+Order = slice | NDArray[np.int64]  # of the table's rows in the dataset; a slice where it is the table's own
+
+
+class TableLayout(TypedDict, total=False):
+    """Which column is what, and what to make of gaps; None where there is no such column."""
+
+    observations: str | Sequence[str]
+    actions: str | Sequence[str]
+    rewards: str | None
+    episode: str
+    next_observations: str | Sequence[str] | None
+    terminated: str | None
+    truncated: str | None
+    timestep: str | None
+    label: str | None
+    success: str | None
+    ends: str | None
+    missing_rewards: str | None
+    categories: Sequence[str] | Mapping[str, Sequence[Any]]
+
+
+SEVERAL = ("observations", "actions", "next_observations", "categories")  # that may name several columns
+CHOICES = {"ends": ENDS, "missing_rewards": ("zero",)}
+KEYS = tuple(get_type_hints(TableLayout))
+_PARTS = tuple(key for key in KEYS if key not in CHOICES and key != "categories")
+_USUAL = {"observations": "observation", "actions": "action", "rewards": "reward", "episode": "episode"}
+_FLAGS = ("terminated", "truncated")  # columns of these names are taken, where there are any
+_MOST_NAMES = 40  # of columns in a message
+
+
+def from_frame(frame: Any, layout: TableLayout, *, source: str) -> dict[str, Any]:
+    """Keyword arguments of ``Dataset.assemble`` from a pandas, polars or Arrow table, or a mapping of columns."""
+    table = _Table(frame, layout, source)
+    episodes = table.episodes()
+    observations, following = table.features("observations"), table.features("next_observations")
+    check_filled(observations, part="observations", source=source)
+    parts: dict[str, Any] = {"observations": ArrayColumn(table.joined(observations, "observations"))}
+    if following:
+        last = np.arange(table.num_rows)[table.order][episodes.last_steps]  # rows of the table
+        check_filled(following, part="next_observations", source=source, spared=last)
+        rows = np.array(table.joined(following, "next_observations"))
+        known = np.isfinite(rows[episodes.last_steps]).reshape(len(episodes), -1).all(axis=1)
+        unknown = episodes.last_steps[~known]
+        rows[unknown] = parts["observations"].read()[unknown]
+        episodes = replace(episodes, final_known=known)
+        parts["next_observations"] = ArrayColumn(rows)
+    if "label" in table.chosen:
+        (name,) = table.chosen["label"]
+        parts["labels"] = [str(value) for value in table.cells(name)[table.order][episodes.starts]]
+    rewards: Any = table.rewards()
+    if (success := table.flags("success")) is not None:
+        episodes, rewards = success_rewards(success, episodes, source=source)
+    return {
+        **parts,
+        **table.actions(),
+        "episodes": episodes,
+        "rewards": rewards,
+        "metadata": {"categories": table.categories} if table.categories else {},
+    }
+
+
+def check_layout(layout: Mapping[str, Any], *, source: str) -> None:
+    """Refuse keys that there are not, and values that cannot be."""
+    for key, value in layout.items():
+        if key not in KEYS:
+            raise DatasetError(f"{source}: a table has no {key!r}; {hint(key, KEYS)}")
+        if value is None:
+            continue
+        if key in CHOICES:
+            is_right, expected = value in CHOICES[key], " or ".join(map(repr, CHOICES[key]))
+        elif key == "categories" and isinstance(value, Mapping):
+            is_right = all(isinstance(each, Sequence) and not isinstance(each, str) for each in value.values())
+            expected = "lists of categories by column"
+        elif key in SEVERAL and not isinstance(value, str):
+            is_right = isinstance(value, Sequence) and len(value) > 0 and all(isinstance(name, str) for name in value)
+            expected = "names of columns"
+        else:
+            is_right, expected = isinstance(value, str), "the name of a column"
+        if not is_right:
+            raise DatasetError(f"{source}: {key}: expected {expected}, found {value!r}")
+
+
+def choose_columns(names: Sequence[str], layout: TableLayout, *, source: str) -> dict[str, list[str]]:
+    """The columns that each part of the dataset is read from; parts that there are not are left out."""
+    check_layout(layout, source=source)
+    chosen: dict[str, list[str]] = {}
+    for part in _PARTS:
+        usual = _USUAL.get(part) or (part if part in _FLAGS and part in names else None)
+        if part == "rewards" and layout.get("success") is not None:
+            usual = None  # they are made of it
+        wanted: Any = layout.get(part, usual)
+        if wanted is None:
+            continue
+        if not isinstance(wanted, str):
+            chosen[part] = [str(name) for name in wanted]
+        else:
+            alike = [name for name in names if name.startswith((f"{wanted}_", f"{wanted}."))]
+            chosen[part] = alike if part in SEVERAL and wanted not in names and alike else [wanted]
+    asked = {name: part for part, wanted in chosen.items() for name in wanted}
+    for name, part in {**{str(name): "categories" for name in _category_columns(layout)}, **asked}.items():
+        if list(names).count(name) != 1:
+            raise DatasetError(_wrong_column(name, part, names, source))
+    return chosen
+
+
+def _category_columns(layout: TableLayout) -> Sequence[str]:
+    given = layout.get("categories") or ()
+    return [given] if isinstance(given, str) else list(given)
+
+
+def _wrong_column(name: str, part: str, names: Sequence[str], source: str) -> str:
+    shown = ", ".join(names[:_MOST_NAMES]) + (
+        f" and {len(names) - _MOST_NAMES} more" if len(names) > _MOST_NAMES else ""
+    )
+    if name in names:
+        return f"{source}: expected one column {name!r}, found several; the table has {shown}"
+    near = closest(name, names)
+    meant = f"did you mean {near[0]!r}? " if near else ""
+    option = f"--{part.replace('_', '-')}"
+    return f"{source}: missing column {name!r}; {meant}the table has {shown}; say with {part}= ({option}) which it is"
+
+
+class _Table:
+    """A frame whose columns are chosen; everything per row is in the frame's order until it is put in ``order``."""
+
+    def __init__(self, frame: Any, layout: TableLayout, source: str) -> None:
+        given = getattr(frame, "column_names", None) or getattr(frame, "columns", None)  # Arrow, or pandas and polars
+        self._names = {str(name): name for name in (frame.keys() if given is None else given)}
+        self._frame, self._layout, self._source = frame, layout, source
+        self.chosen = choose_columns([str(name) for name in self._names], layout, source=source)
+        self.categories: dict[str, list[Any]] = {}  # those found, by column
+        (episode,) = self.chosen["episode"]
+        self.num_rows = len(self._frame[self._names[episode]])
+        if self.num_rows == 0:
+            raise DatasetError(f"{source}: expected at least one step, found none")
+        self._ids = identifiers(self.cells(episode), name=episode, source=source)
+        self.order = self._in_order(episode)
+
+    def cells(self, name: str) -> NDArray[Any]:
+        """A column [M] as the frame has it."""
+        cells = np.asarray(self._frame[self._names[name]])
+        if len(cells) != self.num_rows:
+            raise DatasetError(f"{self._source}: column {name!r}: expected {self.num_rows} rows, found {len(cells)}")
+        return cells
+
+    def numbers(self, name: str) -> NDArray[Any]:
+        return numbers(self.cells(name), name=name, source=self._source)
+
+    def features(self, part: str) -> dict[str, NDArray[Any]]:
+        """Columns of numbers [M] or [M, ...]; of categories, [M, K] of 0 and 1. A next observation is like its observation."""
+        names = self.chosen.get(part, [])
+        likes = self.chosen["observations"] if part == "next_observations" else names
+        if names and len(names) != len(likes):
+            raise DatasetError(
+                f"{self._source}: next_observations: expected a column for each of {', '.join(likes)}, "
+                f"found {', '.join(names)}"
+            )
+        wanted = _category_columns(self._layout)
+        return {
+            name: one_hot(*self._codes(name, like)) if like in wanted else self.numbers(name)
+            for name, like in zip(names, likes, strict=False)
+        }
+
+    def joined(self, columns: Mapping[str, NDArray[Any]], part: str) -> NDArray[Any]:
+        """[M, d], side by side and in order; a column that was named alone keeps its shape."""
+        if list(columns) == [self._layout.get(part, _USUAL.get(part))]:
+            return next(iter(columns.values()))[self.order]
+        flat = [column.reshape(self.num_rows, -1) for column in columns.values()]
+        rows = np.empty((self.num_rows, sum(each.shape[1] for each in flat)), np.result_type(*flat))
+        place = 0
+        for each in flat:
+            rows[:, place : place + each.shape[1]] = each[self.order]
+            place += each.shape[1]
+        return rows
+
+    def actions(self) -> dict[str, Any]:
+        """Categories are discrete actions, with their number; numbers are what they are."""
+        names, wanted = self.chosen["actions"], _category_columns(self._layout)
+        if not set(names) & set(wanted):
+            columns = {name: self.numbers(name) for name in names}
+            check_filled(columns, part="actions", source=self._source)
+            return {"actions": ArrayColumn(self.joined(columns, "actions"))}
+        if len(names) > 1:
+            raise DatasetError(
+                f"{self._source}: actions: expected one column of categories, or numbers, found {', '.join(names)}"
+            )
+        codes, count = self._codes(names[0], names[0])
+        check_filled({names[0]: np.where(codes < 0, np.nan, codes)}, part="actions", source=self._source)
+        return {"actions": ArrayColumn(codes[self.order]), "num_actions": count}
+
+    def rewards(self) -> NDArray[Any] | None:
+        if "rewards" not in self.chosen:
+            return None
+        (name,) = self.chosen["rewards"]
+        rewards = self.numbers(name)
+        if (empty := np.isnan(rewards)).any():
+            if self._layout.get("missing_rewards") != "zero":
+                raise DatasetError(
+                    f"{self._source}: column {name!r}: {int(empty.sum()):,} of {self.num_rows:,} rows have no reward; "
+                    "where that means a reward of 0, say missing_rewards='zero' (--missing-rewards zero)"
+                )
+            rewards = np.where(empty, rewards.dtype.type(0), rewards)
+        return as_rewards(rewards, key=name, num_steps=self.num_rows, source=self._source)[self.order]
+
+    def episodes(self) -> Episodes:
+        """By the episode's id; ended as the flags say or, without any, with the last row, as ``ends`` says."""
+        ids, ends = self._ids[self.order], self._layout.get("ends")
+        ended, cut = self.flags("terminated"), self.flags("truncated")
+        if ended is not None and ends is not None:
+            raise DatasetError(
+                f"{self._source}: ends={ends!r} is for tables that do not say how episodes end, but column "
+                f"{self.chosen['terminated'][0]!r} does; leave one of them out"
+            )
+        if ended is None:
+            last = np.append(ids[1:] != ids[:-1], True)
+            at_end, stopped = how_ended(None, cut, None, ends, self._source)
+            ended, cut = last & at_end, last & stopped if cut is None else cut
+            if ends is None:
+                warn_of_ends(int(ended.sum()), self._source)
+        return segment_by_id(ids, ended, cut, next_known=False, source=self._source)
+
+    def flags(self, part: str) -> NDArray[np.bool_] | None:
+        if part not in self.chosen:
+            return None
+        (name,) = self.chosen[part]
+        return as_flags(self.numbers(name), key=name, num_steps=self.num_rows, source=self._source)[self.order]
+
+    def _codes(self, name: str, like: str) -> tuple[NDArray[np.int64], int]:
+        """The numbers of a column's categories [M] and how many there are; those of the column ``like``, if it is known."""
+        given = self._layout.get("categories")
+        known = self.categories.get(like, given.get(like) if isinstance(given, Mapping) else None)
+        codes, self.categories[like] = encode(self.cells(name), known, name=name, source=self._source)
+        return codes, len(self.categories[like])
+
+    def _in_order(self, episode: str) -> Order:
+        """Episodes in the order in which they begin, each one's rows by time."""
+        ids, source = self._ids, self._source
+        begins = np.flatnonzero(np.append(True, ids[1:] != ids[:-1]))
+        _, firsts, which = np.unique(ids[begins], return_index=True, return_inverse=True)
+        stands_together = len(firsts) == len(begins)
+        if "timestep" not in self.chosen:
+            if not stands_together:
+                again = int(begins[np.setdiff1d(np.arange(len(begins)), firsts)[0]])
+                raise DatasetError(
+                    f"{source}: column {episode!r}: episode {ids[again]} comes back in row {again + 1} after another one; "
+                    "if these rows are one episode, say with timestep= (--timestep) which column orders them"
+                )
+            return slice(None)
+        (name,) = self.chosen["timestep"]
+        when = times(self.cells(name), name=name, source=source)
+        of_row = np.repeat(np.argsort(np.argsort(firsts))[which], np.diff(begins, append=len(ids)))
+        order = np.lexsort((when, of_row))
+        same = (of_row[order[1:]] == of_row[order[:-1]]) & (when[order[1:]] == when[order[:-1]])
+        if same.any():
+            one, two = sorted(order[int(np.argmax(same)) :][:2].tolist())
+            raise DatasetError(
+                f"{source}: column {name!r}: rows {one + 1} and {two + 1} are one time ({when[one]}) of one episode "
+                f"({ids[one]}); give each step its own, or repeated episodes their own {episode!r}"
+            )
+        return order
