@@ -2,7 +2,6 @@
 
 import json
 import pickle  # what worker processes are sent with
-import warnings
 from pathlib import Path
 from typing import Any
 
@@ -11,10 +10,12 @@ import pytest
 
 import upweight as uw
 from support.datasets import assert_same, random_dataset, with_arrays
+from support.files import save_quietly
 from upweight.io.format import Format
-from upweight.io.registry import formats
+from upweight.io.registry import formats, writable
 
 every = pytest.mark.parametrize("format_", formats().values(), ids=list(formats()))
+written = pytest.mark.parametrize("format_", [formats()[name] for name in writable()], ids=writable())
 lossless = pytest.mark.parametrize("format_", [f for f in formats().values() if f.lossless], ids=lambda f: f.name)
 
 SHAPES: dict[str, dict[str, Any]] = {
@@ -32,12 +33,6 @@ every_shape = pytest.mark.parametrize("options", SHAPES.values(), ids=list(SHAPE
 
 def target(format_: Format, folder: Path) -> Path:
     return folder / f"data{format_.suffixes[0] if format_.suffixes else ''}"
-
-
-def save_quietly(ds: uw.Dataset, path: Path, format_: Format) -> list[str]:
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", uw.DataLossWarning)
-        return uw.save(ds, path, format=format_.name)
 
 
 @lossless
@@ -64,7 +59,7 @@ def test_what_is_read_back_is_what_was_kept(format_: Format, options: dict[str, 
     """Lossy formats may drop steps, labels and flags, but what they return is the dataset's own data."""
     ds = random_dataset(4, num_episodes=8, **options)
     path = target(format_, tmp_path)
-    lost = save_quietly(ds, path, format_)
+    lost = save_quietly(ds, path, format_.name)
     back = uw.load(path)
     if not any("last step" in item for item in lost):
         np.testing.assert_array_equal(back.lengths, ds.lengths)
@@ -90,7 +85,7 @@ def test_next_observations_that_do_not_follow_are_kept_or_reported(format_: Form
     ds = random_dataset(4, num_episodes=8)
     odd = with_arrays(ds, next_observations=ds.observations + 1)
     path = target(format_, tmp_path)
-    lost = save_quietly(odd, path, format_)
+    lost = save_quietly(odd, path, format_.name)
     if not any("next observations that differ" in item for item in lost):
         np.testing.assert_array_equal(uw.load(path).next_observations, odd.next_observations)
 
@@ -103,7 +98,7 @@ def test_next_observations_of_which_some_last_ones_are_known_are_kept_or_reporte
     known = np.arange(8) % 2 == 0
     odd = with_arrays(ds, next_observations=ds.observations + 1, final_known=known)
     path = target(format_, tmp_path)
-    lost = save_quietly(odd, path, format_)
+    lost = save_quietly(odd, path, format_.name)
     back = uw.load(path)
     if not any("next observations that differ" in item for item in lost):
         np.testing.assert_array_equal(back.next_observations, odd.next_observations)
@@ -115,20 +110,20 @@ def test_next_observations_of_which_some_last_ones_are_known_are_kept_or_reporte
 def test_truncation_never_comes_back_as_termination(format_: Format, tmp_path: Path) -> None:
     ds = random_dataset(9, num_episodes=10, next_known=True)
     path = target(format_, tmp_path)
-    save_quietly(ds, path, format_)
+    save_quietly(ds, path, format_.name)
     back = uw.load(path)
     assert not (back.episodes.terminated & ~ds.episodes.terminated).any()
     assert not (back.terminated & back.truncated).any()
 
 
-@every
+@written
 def test_losses_are_said(format_: Format, tmp_path: Path) -> None:
     ds = random_dataset(0, labels=True)
     path = target(format_, tmp_path)
     if format_.lossless:
         uw.save(ds, path, format=format_.name)
         return
-    lost = save_quietly(ds, path, format_)
+    lost = save_quietly(ds, path, format_.name)
     back = uw.load(path)
     if back.labels is None:
         assert "labels" in lost
@@ -144,7 +139,7 @@ def test_losses_are_said(format_: Format, tmp_path: Path) -> None:
 def test_weights_are_computed_without_loading_observations(format_: Format, tmp_path: Path) -> None:
     ds = random_dataset(1, num_episodes=30, next_known=True, reward_shift=1)
     path = target(format_, tmp_path)
-    save_quietly(ds, path, format_)
+    save_quietly(ds, path, format_.name)
     back = uw.load(path)
     uw.ReturnWeighting()(back)
     uw.AdvantageWeighting()(back)
@@ -158,7 +153,7 @@ def test_weights_are_computed_without_loading_observations(format_: Format, tmp_
 def test_rows_are_the_same_read_alone_or_with_the_rest(format_: Format, tmp_path: Path) -> None:
     ds = random_dataset(1, num_episodes=30, max_length=40, next_known=True)
     path = target(format_, tmp_path)
-    save_quietly(ds, path, format_)
+    save_quietly(ds, path, format_.name)
     alone, whole = uw.load(path), uw.load(path)
     index = np.random.default_rng(0).permutation(whole.num_steps)[:17]
     np.testing.assert_array_equal(alone._observations.rows(index), whole.observations[index])
@@ -169,14 +164,14 @@ def test_rows_are_the_same_read_alone_or_with_the_rest(format_: Format, tmp_path
 @every
 def test_a_dataset_may_be_sent_to_another_process_unread(format_: Format, tmp_path: Path) -> None:
     path = target(format_, tmp_path)
-    save_quietly(random_dataset(next_known=True), path, format_)
+    save_quietly(random_dataset(next_known=True), path, format_.name)
     here = uw.load(path)
     there = pickle.loads(pickle.dumps(here))
     assert not there._observations.is_loaded
     assert_same(there, here)
 
 
-@every
+@written
 def test_a_failed_write_leaves_nothing(format_: Format, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = target(format_, tmp_path)
 
@@ -185,32 +180,39 @@ def test_a_failed_write_leaves_nothing(format_: Format, tmp_path: Path, monkeypa
 
     monkeypatch.setattr("os.replace", fail)
     with pytest.raises(OSError, match="No space"):
-        save_quietly(random_dataset(next_known=True), path, format_)
+        save_quietly(random_dataset(next_known=True), path, format_.name)
     assert list(tmp_path.iterdir()) == []
 
 
-@every
+@written
 def test_a_path_relative_to_the_working_folder_will_do(
     format_: Format, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
     (tmp_path / "inner").mkdir()
     for path in (target(format_, Path()), target(format_, Path("inner"))):
-        save_quietly(random_dataset(next_known=True), path, format_)
+        save_quietly(random_dataset(next_known=True), path, format_.name)
         assert uw.load(path).check().num_episodes == 12
 
 
 @every
 def test_metadata_is_plain_json(format_: Format, tmp_path: Path) -> None:
     path = target(format_, tmp_path)
-    save_quietly(random_dataset(next_known=True), path, format_)
+    save_quietly(random_dataset(next_known=True), path, format_.name)
     json.dumps(dict(uw.load(path).metadata), allow_nan=False)
+
+
+@pytest.mark.parametrize("name", sorted(formats().keys() - set(writable())))
+def test_what_is_only_read_is_not_written(name: str, tmp_path: Path) -> None:
+    with pytest.raises(uw.DatasetError, match=f"{name} .* is read but not written; write one of .*npz"):
+        uw.save(random_dataset(), tmp_path / "a.npz", format=name)
+    assert not list(tmp_path.iterdir())
 
 
 @every
 def test_the_format_is_recognised_whatever_the_name(format_: Format, tmp_path: Path) -> None:
     path = tmp_path / "no-suffix"
-    save_quietly(random_dataset(next_known=True), path, format_)
+    save_quietly(random_dataset(next_known=True), path, format_.name)
     assert uw.load(path).num_episodes == 12
     with pytest.raises(uw.DatasetError):
         uw.load(path, format="npz" if format_.name != "npz" else "d4rl")

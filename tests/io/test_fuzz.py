@@ -14,6 +14,7 @@ from hypothesis import given, settings, strategies as st
 
 import upweight as uw
 from support.datasets import random_dataset
+from support.files import save_quietly
 from upweight.io.registry import formats
 
 EXAMPLES = settings(max_examples=150)
@@ -39,10 +40,8 @@ def originals(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
     """A small valid dataset in every format."""
     folder = tmp_path_factory.mktemp("originals")
     ds = random_dataset(0, num_episodes=4, max_length=4, next_known=True, labels=True)
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", uw.DataLossWarning)
-        for name in formats():
-            uw.save(ds, folder / name, format=name)
+    for name in formats():
+        save_quietly(ds, folder / name, name)
     return {name: folder / name for name in formats()}
 
 
@@ -128,7 +127,14 @@ def fuzz_npz(path: Path, key_choice: int, array: Any, action: str) -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ("name", "fuzz"),
-    [("d4rl", fuzz_hdf5), ("d3rlpy", fuzz_hdf5), ("minari", fuzz_hdf5), ("npz", fuzz_npz), ("ogbench", fuzz_npz)],
+    [
+        ("d4rl", fuzz_hdf5),
+        ("d3rlpy", fuzz_hdf5),
+        ("minari", fuzz_hdf5),
+        ("npz", fuzz_npz),
+        ("arrays", fuzz_npz),
+        ("ogbench", fuzz_npz),
+    ],
 )
 @EXAMPLES
 @given(key=st.integers(0, 1000), array=odd_arrays, action=st.sampled_from(["replace", "remove", "group"]))

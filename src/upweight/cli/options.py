@@ -11,7 +11,7 @@ from typing import Any, get_args, get_type_hints
 
 from upweight.base.errors import WeightingError
 from upweight.data.dataset import Dataset
-from upweight.io.registry import formats, save
+from upweight.io.registry import formats, save, writable
 from upweight.loading import load
 from upweight.weightings.registry import make_weighting, weighting_classes
 from upweight.weightings.weighting import Weighting
@@ -69,7 +69,7 @@ def add_writing(parser: argparse.ArgumentParser, *, required: bool = True) -> No
     parser.add_argument(
         "-o", "--output", type=Path, required=required, help="file or folder to write; the suffix names the format"
     )
-    parser.add_argument("--format", choices=sorted(formats()), help="write this format whatever the suffix")
+    parser.add_argument("--format", choices=sorted(writable()), help="write this format whatever the suffix")
 
 
 def add_json(parser: argparse.ArgumentParser, instead_of: str = "text") -> None:

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from upweight.base.errors import DatasetError, UpweightError
+from upweight.base.errors import DatasetError, UpweightError, UpweightWarning
 from upweight.data.dataset import Dataset
 
 # A reader refuses an array that claims to be larger than this unless the file stores a fair share of it: deflate cannot
@@ -30,11 +30,11 @@ class Format:
     lossless: bool  # a round trip gives back every bit of the dataset
     recognises: Callable[[Path], bool]  # by content; must not raise on damaged files
     read: Callable[..., Dataset]  # read(path, **options)
-    write: Callable[[Dataset, Path], list[str]]  # write to a path that does not exist yet; returns what was lost
-    needs_rewards: bool = False  # there is no writing a dataset without
-    flags: Callable[[Path, str], Any] | None = (
-        None  # flags(path, name): the 0 and 1 of that name, of steps [M] or episodes [N]
+    write: Callable[[Dataset, Path], list[str]] | None = (
+        None  # to a path that does not exist yet; returns what was lost
     )
+    needs_rewards: bool = False  # there is no writing a dataset without
+    flags: Callable[[Path, str], Any] | None = None  # of a name: 0 and 1, of steps [M] or episodes [N]
 
 
 @contextmanager
@@ -42,7 +42,7 @@ def reading(path: Path, what: str) -> Iterator[None]:
     """Turn whatever a library throws at a bad file into one :class:`DatasetError` that names the file."""
     try:
         yield
-    except UpweightError:
+    except (UpweightError, UpweightWarning):  # the latter where warnings are errors
         raise
     except MemoryError:
         raise DatasetError(f"{path}: {what} does not fit into memory") from None

@@ -126,7 +126,10 @@ def _read_header(stream: IO[bytes], name: str, path: Path) -> Member:
     except (ValueError, SyntaxError, TypeError, MemoryError, RecursionError) as error:
         raise DatasetError(f"{path}: key {name!r}: not an array ({error})") from None
     if dtype.hasobject:
-        raise DatasetError(f"{path}: key {name!r}: holds pickled Python objects, which are never loaded")
+        raise DatasetError(
+            f"{path}: key {name!r}: holds pickled Python objects, which are never loaded: that can run anything. If you trust "
+            "the file, open it with np.load(..., allow_pickle=True) and give what is in it to Dataset.from_episodes"
+        )
     if fortran_order and len(shape) > 1:
         raise DatasetError(f"{path}: key {name!r}: is stored column by column; save it with np.ascontiguousarray")
     if any(size < 0 for size in shape):

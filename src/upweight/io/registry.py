@@ -33,6 +33,11 @@ def formats() -> dict[str, Format]:
     return found
 
 
+def writable() -> list[str]:
+    """Names of the formats that can be written."""
+    return [name for name, format_ in formats().items() if format_.write is not None]
+
+
 def load(
     name: str | os.PathLike[str],
     *,
@@ -78,6 +83,10 @@ def save(dataset: Dataset, path: str | os.PathLike[str], *, format: str | None =
     """
     target = Path(path)
     chosen = _named_format(format) if format is not None else _format_for_suffix(target)
+    if chosen.write is None:
+        raise DatasetError(
+            f"{chosen.name} ({chosen.description}) is read but not written; write one of {', '.join(writable())}"
+        )
     if chosen.needs_rewards and not dataset.has_rewards:
         raise DatasetError(f"{dataset.source}: {chosen.description} needs rewards, and the dataset has none")
     with atomic_target(target) as workplace:
@@ -161,5 +170,5 @@ def _format_for_suffix(path: Path) -> Format:
     suffixes = ", ".join(suffix for format_ in formats().values() for suffix in format_.suffixes)
     raise DatasetError(
         f"{path}: cannot tell the format from the suffix {path.suffix!r}; use one of {suffixes}, "
-        f"or name the format: {', '.join(formats())}"
+        f"or name the format: {', '.join(writable())}"
     )
