@@ -10,6 +10,7 @@ from numpy.typing import ArrayLike
 from upweight.base.errors import DatasetError
 from upweight.base.names import closest
 from upweight.data.dataset import Dataset
+from upweight.io.guard import look_first
 from upweight.io.registry import load as load_file
 from upweight.recipes.make import make_dataset
 from upweight.recipes.recipe import recipe_names
@@ -27,6 +28,7 @@ def load(
     steps: int | None = None,
     seed: int | None = None,
     workers: int | None = None,
+    guard: bool = False,
     **options: Any,
 ) -> Dataset:
     """Read a dataset: an existing file or folder, ``minari:<id>``, or the name of a recipe such as ``hopper-expert``.
@@ -37,6 +39,7 @@ def load(
     ``num_actions`` is the number of discrete actions, where the file does not know it and some are never taken.
     ``success`` names flags that tell successful episodes (a column such as LeRobot's "next.success", or "success" for short; an
     entry of the episodes' metadata), or is an array of them: they take the place of rewards (:meth:`Dataset.with_success`).
+    ``guard`` looks at HDF5 in a process of its own first (some 0.2 s): damaged files crash libhdf5 or keep it busy for ever.
     Further ``options`` go to the format's reader.
     """
     text = os.fspath(name)
@@ -46,6 +49,8 @@ def load(
         return make_dataset(text, steps=steps, seed=seed or 0, workers=workers)
     if steps is not None or seed is not None or workers is not None:
         raise DatasetError(f"{text}: steps, seed and workers are for datasets made by name, such as hopper-expert")
+    if guard:
+        look_first(text, format=format, success=success if isinstance(success, str) else None, **options)
     return load_file(text, format=format, horizon=horizon, num_actions=num_actions, success=success, **options)
 
 

@@ -1,5 +1,6 @@
 """Files that are not what they should be: one clear error that names the file, nothing else."""
 
+import base64
 import io
 import pickle  # only to make the files that must be refused
 import zipfile
@@ -210,3 +211,28 @@ def test_unknown_formats_suffixes_and_options(tmp_path: Path) -> None:
     (tmp_path / "taken.npz").mkdir()
     with pytest.raises(uw.DatasetError, match="existing folder; remove it"):
         uw.save(random_dataset(), tmp_path / "taken.npz")
+
+
+def damage_list_size(path: Path, width: int, claimed: int) -> None:
+    """Make a Parquet file's Arrow schema claim rows of ``claimed`` numbers where ``width`` are stored."""
+    data = path.read_bytes()
+    encoded = pq.read_metadata(path).metadata[b"ARROW:schema"]
+    schema = base64.b64decode(encoded)
+    sign = width.to_bytes(4, "little")
+    assert data.count(encoded) == 1
+    assert schema.count(sign) == 1
+    path.write_bytes(data.replace(encoded, base64.b64encode(schema.replace(sign, claimed.to_bytes(4, "little")))))
+
+
+@pytest.mark.parametrize("own", [True, False])
+def test_a_parquet_schema_with_a_damaged_length_is_refused_before_memory_is_filled(tmp_path: Path, own: bool) -> None:
+    path = tmp_path / "a.parquet"
+    observations = np.zeros((6, 37), np.float32)
+    flags = np.arange(6) == 5
+    uw.save(uw.Dataset.from_arrays(observations=observations, actions=flags, rewards=flags, terminated=flags), path)
+    if not own:  # a file of others has no description of ours
+        pq.write_table(pq.read_table(path).replace_schema_metadata(None), path)
+    damage_list_size(path, 37, 500_000_037)
+    with pytest.raises(uw.DatasetError, match=r"a\.parquet: key 'observation': (rows of \(500000037,\)|claims)"):
+        uw.load(path)
+    assert pa.default_memory_pool().max_memory() < 1 << 30

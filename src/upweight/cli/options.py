@@ -146,6 +146,7 @@ def read_dataset(name: str, arguments: argparse.Namespace) -> Dataset:
         horizon=arguments.horizon,
         num_actions=arguments.num_actions,
         success=arguments.success,
+        guard=True,
     )
 
 

@@ -139,7 +139,8 @@ class EpisodesColumn(Column):
         episodes = np.searchsorted(self._starts, index[order], side="right") - 1
         numbers, firsts = np.unique(episodes, return_index=True)
         with self._opened() as read:
-            for number, places in zip(numbers.tolist(), np.split(order, firsts[1:]), strict=True):
+            spans = zip(numbers.tolist(), np.split(order, firsts[1:]), strict=True)
+            for number, places in track(spans, total=len(numbers), description=f"reading some {self._key}"):
                 rows, of_place = np.unique(index[places] - self._starts[number], return_inverse=True)
                 out[places] = self._checked(number, read(number, rows), len(rows))[of_place]
         return out

@@ -11,7 +11,7 @@ from upweight.base.errors import DatasetError
 from upweight.base.optional import require
 from upweight.base.progress import track
 from upweight.data.columns import Array, Column, Index
-from upweight.io.format import reading
+from upweight.io.format import check_claim, reading
 
 
 def parquet_module() -> Any:
@@ -49,7 +49,8 @@ def read_column(paths: Sequence[Path], name: str) -> NDArray[Any]:
     parts = []
     for path in track(paths, total=len(paths), description=f"reading {name}"):
         with reading(path, f"key {name!r}"):
-            parts.append(to_numpy(pq.read_table(path, columns=[name]).column(name), key=name, path=path))
+            table = pq.ParquetFile(path).read(columns=[name])  # read_table makes room for all others of the schema too
+            parts.append(to_numpy(table.column(name), key=name, path=path))
     if len({part.shape[1:] for part in parts}) > 1:
         raise DatasetError(f"{paths[0].parent}: key {name!r}: expected vectors of one length in all files")
     return np.concatenate(parts) if len(parts) > 1 else parts[0]
@@ -82,6 +83,8 @@ class ParquetColumn(Column):
                 f"{paths[0]}: key {name!r}: rows of {stored} numbers do not fold into the recorded shape {row_shape}"
             )
         super().__init__((sum(num_rows), *(stored if row_shape is None else row_shape)), dtype)
+        nbytes = int(np.prod(self.shape, dtype=object)) * dtype.itemsize
+        check_claim(nbytes, sum(path.stat().st_size for path in paths), key=name, path=paths[0])
         self._paths, self._name, self._num_rows = paths, name, num_rows
 
     def _read(self) -> Array:
@@ -107,7 +110,7 @@ class ParquetColumn(Column):
                     mine = np.flatnonzero((index >= first) & (index < first + count))
                     if len(mine):
                         table = file.read_row_group(group, columns=[self._name])
-                        block = to_numpy(table.column(0), key=self._name, path=path)
+                        block = to_numpy(table.column(self._name), key=self._name, path=path)
                         out[mine] = block.reshape(count, *self.shape[1:])[index[mine] - first]
                     first += count
         return out

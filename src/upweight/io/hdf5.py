@@ -15,7 +15,7 @@ from upweight.data.columns import Array, Column, Index, ReadEpisode
 from upweight.io.format import check_claim, reading, starts_with
 
 SIGNATURE = b"\x89HDF\r\n\x1a\n"
-_BLOCK_BYTES = 4 << 20  # read at a time, so that progress can be told
+_BLOCK_BYTES = 4 << 20  # read at a time
 _MIN_BLOCK_ROWS = 1024
 
 
@@ -57,9 +57,22 @@ def dataset_at(file: Any, key: str, path: Path) -> Any:
 
 
 def read_array(file: Any, key: str, path: Path) -> NDArray[Any]:
-    """A small array at once."""
+    """A whole array."""
     with reading(path, f"key {key!r}"):
-        return np.asarray(dataset_at(file, key, path)[()])
+        return _read_blocks(dataset_at(file, key, path), key)
+
+
+def _read_blocks(node: Any, key: str) -> Array:
+    """All of an array; a large one piece by piece, so that progress can be told."""
+    if node.size * node.dtype.itemsize <= _BLOCK_BYTES:
+        return np.asarray(node[()])
+    out = np.empty(node.shape, node.dtype)
+    chunk_rows = node.chunks[0] if node.chunks else 1
+    rows = chunk_rows * max(1, _BLOCK_BYTES // max(1, chunk_rows * out[:1].nbytes))  # whole chunks
+    firsts = range(0, len(out), rows)
+    for first in track(firsts, total=len(firsts), description=f"reading {key}"):
+        out[first : first + rows] = node[first : first + rows]
+    return out
 
 
 class HDF5Column(Column):
@@ -72,17 +85,7 @@ class HDF5Column(Column):
 
     def _read(self) -> Array:
         with open_hdf5(self._path) as file, reading(self._path, f"key {self._key!r}"):
-            node = self._same_dataset(file)
-            out = np.empty(self.shape, self.dtype)
-            if out.nbytes <= _BLOCK_BYTES:
-                node.read_direct(out)
-                return out
-            chunk_rows = node.chunks[0] if node.chunks else 1
-            rows = chunk_rows * max(1, _BLOCK_BYTES // max(1, chunk_rows * out[:1].nbytes))  # whole chunks
-            firsts = range(0, len(out), rows)
-            for first in track(firsts, total=len(firsts), description=f"reading {self._key}"):
-                out[first : first + rows] = node[first : first + rows]
-            return out
+            return _read_blocks(self._same_dataset(file), self._key)
 
     def _read_rows(self, index: Index) -> Array:
         with open_hdf5(self._path) as file, reading(self._path, f"key {self._key!r}"):

@@ -240,7 +240,7 @@ def _labels(paths: Sequence[Path], first: NDArray[np.int64]) -> NDArray[np.str_]
     parts = []
     for path in paths:
         with reading(path, "key 'label'"):
-            column = pq.read_table(path, columns=["label"]).column("label")
+            column = pq.ParquetFile(path).read(columns=["label"]).column("label")
             if column.null_count:
                 raise DatasetError(f"{path}: key 'label': expected a label in every row")
             parts.append(np.asarray(column.to_numpy(), dtype=object))

@@ -56,7 +56,7 @@ def load(
     "next.success", or "success" for short; an entry of the episodes' metadata), or is an array of them: they take the place of
     rewards, see :meth:`~upweight.Dataset.with_success`. Further ``options`` go to the format's reader.
     """
-    path = _locate(os.fspath(name))
+    path = locate(os.fspath(name))
     chosen = _named_format(format) if format is not None else _recognise(path)
     with reading(path, f"it as {chosen.name}"):
         try:
@@ -106,7 +106,7 @@ def _flags(chosen: Format, path: Path, name: str) -> Any:
         return chosen.flags(path, name)
 
 
-def _locate(name: str) -> Path:
+def locate(name: str) -> Path:
     try:
         path = Path(name)
         if path.exists():

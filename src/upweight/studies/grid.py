@@ -127,7 +127,7 @@ class Grid:
             raise KeyMistake("datasets", f"{source.name} is a file: say with env = where its policies are evaluated")
         name = source.name if source.name.startswith(_MINARI) else os.path.abspath(folder / source.name)
         with _mistakes_of("datasets"):
-            dataset = load(name, **source.options)
+            dataset = load(name, guard=True, **source.options)
             content = fingerprint(dataset)
         with _mistakes_of("env"):
             check_environment(self.env, dataset)
