@@ -4,8 +4,7 @@
 
 Adapters' speeds and trainings are those of benchmarks/adapters.py, the scores of mixed datasets those of
 
-    upweight sweep paper/mixed --algorithm bc --set updates=250_000 -o mixed
-    upweight sweep paper/mixed --only "hopper-*" --algorithm td3_bc --set updates=250_000 -o mixed
+    upweight sweep paper/mixed --algorithm bc --algorithm td3_bc --set updates=250_000 -o mixed
 
 packed into one file with ``uw.Store("mixed").pack("mixed.jsonl")``. Precisions were compared on Hopper, on the first edition of
 its medium data, with BC and TD3+BC and ``--set precision=bfloat16``; other temperatures and percentages, on the same data, by
@@ -57,7 +56,7 @@ def sections() -> dict[str, str]:
     results = collect(open_store(MIXED))
     tables = {table.method: table for table in score_tables(results, Intervals())}
     found = {f"scores {method}": as_markdown(tables[method].shown(), notes=False) for method in METHODS}
-    found["means"] = markdown(mean_rows(tables["BC"]))
+    found |= {f"means {method}": markdown(mean_rows(tables[method])) for method in METHODS}
     found["aggregates"] = markdown(aggregate_lines(results))
     found["precision"] = markdown(precision_rows(collect([open_store(path) for path in PRECISIONS.values()])))
     found["demo"] = markdown(demo_rows())
