@@ -324,7 +324,7 @@ class TestNumberOfActions:
 def test_without_rewards_only_what_needs_them_fails() -> None:
     ds = uw.Dataset.from_arrays(observations=np.zeros((2, 1)), actions=np.zeros(2), rewards=None, terminated=[0, 1])
     assert uw.Uniform()(ds).tolist() == [1.0]
-    for use in (lambda: ds.returns, lambda: uw.ReturnWeighting()(ds), lambda: uw.inspect(ds)):
+    for use in (lambda: ds.returns, lambda: uw.ReturnWeighting()(ds), lambda: uw.suggest(ds)):
         with pytest.raises(uw.DatasetError, match="no rewards"):
             use()
 

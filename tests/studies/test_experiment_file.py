@@ -9,7 +9,7 @@ import pyarrow.parquet as pq
 import pytest
 
 import upweight as uw
-from support.datasets import cartpole_log
+from support.datasets import cartpole_log, with_arrays
 from upweight.report.names import name_weighting
 from upweight.studies.experiment_file import ExperimentError, find_experiment, read_experiment, suite_names
 from upweight.studies.run_spec import RunSpec, run_spec_from_dict
@@ -306,6 +306,17 @@ def test_options_for_reading_a_file(tmp_path: Path) -> None:
     both = '"data/logs.npz", {path = "data/logs.npz", horizon = 10}'
     study = read_experiment(write(tmp_path, FILE_STUDY.replace('"data/logs.npz"', both)))
     assert {each.run_id for each in study.runs} == {plain.run_id, run.run_id}
+
+
+def test_codes_stored_as_floats(tmp_path: Path) -> None:
+    log = cartpole_log()
+    (tmp_path / "data").mkdir()
+    uw.save(with_arrays(log, actions=log.actions.astype(np.float64)), tmp_path / "data" / "logs.npz")
+    with pytest.raises(ExperimentError, match="CartPole-v1 has discrete ones.*num_actions=2"):
+        read_experiment(write(tmp_path, FILE_STUDY))
+    entry = '{path = "data/logs.npz", num_actions = 2}'
+    (run,) = read_experiment(write(tmp_path, FILE_STUDY.replace('"data/logs.npz"', entry))).runs
+    assert load_data(Population((run,))).dataset.actions.tolist() == log.actions.tolist()
 
 
 def test_success_flags_of_a_file(tmp_path: Path) -> None:

@@ -54,7 +54,8 @@ def add_reading(parser: argparse.ArgumentParser) -> None:
         "--num-actions",
         type=int,
         metavar="N",
-        help="how many discrete actions there are, if the data may not show the last (default: what the file knows, or shows)",
+        help="how many discrete actions there are, if the data may not show the last or store them as floats (default: what the "
+        "file knows, or shows)",
     )
     group.add_argument(
         "--success",

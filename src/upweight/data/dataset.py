@@ -11,6 +11,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from upweight.base.errors import DatasetError
 from upweight.data import construct, table, trajectories, validate
+from upweight.data.action_codes import as_discrete
 from upweight.data.columns import ArrayColumn, Column, GatheredColumn, ShiftedColumn, read_only
 from upweight.data.segment import Episodes
 from upweight.data.success import NO_REWARDS, success_rewards
@@ -143,7 +144,7 @@ class Dataset:
             count = episodes.num_steps
             rewards = ArrayColumn(validate.as_rewards(rewards, key="rewards", num_steps=count, source=source))
         validate.check_columns(episodes, observations, actions, rewards, next_observations, source=source)
-        validate.check_num_actions(num_actions, actions, source=source)
+        actions = as_discrete(num_actions, actions, source=source)
         return cls(
             episodes=episodes,
             _observations=observations,
@@ -354,9 +355,9 @@ class Dataset:
         return replace(self, episodes=episodes, _rewards=rewards, _returns=None)
 
     def with_num_actions(self, num_actions: int | None) -> "Dataset":
-        """The same dataset, told how many discrete actions there are (it may not show them all)."""
-        validate.check_num_actions(num_actions, self._actions, source=self.source)
-        return replace(self, num_actions=num_actions)
+        """The same dataset, told how many discrete actions there are; it may not show all, or store them as floats."""
+        actions = as_discrete(num_actions, self._actions, source=self.source)
+        return replace(self, num_actions=num_actions, _actions=actions)
 
     def with_metadata(self, **entries: Any) -> "Dataset":
         """The same dataset with more (JSON-able) metadata."""

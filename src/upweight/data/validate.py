@@ -153,19 +153,6 @@ def _rows_equal(a: NDArray[Any], b: NDArray[Any]) -> NDArray[np.bool_]:
     return np.asarray((a == b).reshape(len(a), -1).all(axis=1))
 
 
-def check_num_actions(num_actions: int | None, actions: Column, *, source: str) -> None:
-    """Refuse a number of discrete actions that cannot be; whether all actions are below it shows when they are read."""
-    if num_actions is None:
-        return
-    if isinstance(num_actions, bool) or not isinstance(num_actions, int) or num_actions < 1:
-        raise DatasetError(f"{source}: num_actions: expected a whole number of at least 1, found {num_actions!r}")
-    if actions.dtype.kind not in "biu" or actions.shape[1:] not in {(), (1,)}:
-        raise DatasetError(
-            f"{source}: num_actions: expected actions of one whole number per step, "
-            f"found {actions.dtype} of shape {actions.shape[1:]}; leave it out for others"
-        )
-
-
 def as_metadata(entries: Mapping[str, Any] | None, *, source: str) -> Mapping[str, Any]:
     """A read-only copy of metadata that JSON can express."""
     metadata = dict(entries or {})

@@ -10,6 +10,7 @@ from numpy.typing import ArrayLike
 
 from upweight.base.checks import whole_number
 from upweight.base.errors import ConfigError
+from upweight.data.action_codes import codes_note
 from upweight.data.dataset import Dataset
 from upweight.data.success import NO_REWARDS
 from upweight.engine.algorithm import Algorithm, algorithms, find_algorithm
@@ -108,6 +109,8 @@ def check_runs(dataset: Dataset, runs: Sequence[Run]) -> None:
             have, need = ("discrete", "continuous") if dataset.discrete_actions else ("continuous", "discrete")
             twin = method.name.removeprefix("discrete_") if method.discrete else f"discrete_{method.name}"
             hint = f"; use {twin!r}" if twin in algorithms() else ""
+            if method.discrete and (note := codes_note(dataset)) is not None:
+                hint = f". {note}"
             raise ConfigError(
                 f"run {number}: {method.name} needs {need} actions, but {dataset.source} has {have} ones{hint}"
             )

@@ -4,6 +4,7 @@ import contextlib
 import logging
 import math
 import time
+import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
@@ -15,8 +16,9 @@ import numpy as np
 
 from upweight.base.background import Background
 from upweight.base.checks import whole_number
-from upweight.base.errors import ConfigError, UpweightError
+from upweight.base.errors import ConfigError, UpweightError, UpweightWarning
 from upweight.base.progress import report
+from upweight.data.action_codes import codes_note
 from upweight.data.dataset import Dataset
 from upweight.engine.algorithm import PolicyParts, Setup
 from upweight.engine.checkpoint import take_snapshot
@@ -99,6 +101,8 @@ def train(
         raise ConfigError("resume needs the output folder of the training to go on with")
     with number_types(precision), compilation_cache():
         check_runs(dataset, runs)
+        if (note := codes_note(dataset)) is not None:
+            warnings.warn(note, UpweightWarning, stacklevel=2)
         setup = make_setup(dataset, precision)
         plan = make_plan(dataset, runs, setup, max_agents=max_agents)
         folder = None

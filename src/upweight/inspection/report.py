@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from upweight.base.errors import UpweightWarning, WeightingError
+from upweight.data.action_codes import codes_note
 from upweight.data.dataset import Dataset
 from upweight.data.reference_scores import misfit, normalize_returns, reference_scores
 from upweight.data.statistics import positive_sided_variance
@@ -111,7 +112,7 @@ def inspect(
     if dataset.labels is not None:
         names, counts = np.unique(dataset.labels, return_counts=True)
         labels = {str(name): int(count) for name, count in zip(names, counts, strict=True)}
-    lengths = dataset.lengths
+    lengths, codes = dataset.lengths, codes_note(dataset)
     return Inspection(
         source=dataset.source,
         num_episodes=dataset.num_episodes,
@@ -130,7 +131,7 @@ def inspect(
         confidence=confidence,
         varying_starts=None if dataset.has_rewards else varying_starts(dataset),
         metadata=dataset.metadata,
-        **judged,
+        **{**judged, "notes": (*judged["notes"], *([] if codes is None else [codes]))},
     )
 
 

@@ -6,6 +6,7 @@ from functools import cache
 import numpy as np
 
 from upweight.base.errors import RolloutError, UpweightWarning
+from upweight.data.action_codes import codes_note
 from upweight.data.dataset import Dataset
 from upweight.engine.prepare import action_size
 from upweight.engine.run import Run, check_runs
@@ -55,6 +56,8 @@ def check_environment(env_id: str, dataset: Dataset) -> None:
     if shape[0] > spaces.observation_size:
         _check_zeros(env_id, dataset, spaces.observation_size)
     kinds = {True: "discrete", False: "continuous"}
+    if spaces.is_discrete and (note := codes_note(dataset)) is not None:
+        raise RolloutError(f"kind of actions: {env_id} has discrete ones. {note}")
     _compare("kind of actions", kinds[spaces.is_discrete], kinds[dataset.discrete_actions], env_id, dataset)
     found = action_size(dataset)
     if spaces.is_discrete and dataset.num_actions is None:  # there may be more than the data show
