@@ -6,11 +6,15 @@ import sys
 import sysconfig
 import tomllib
 import zipfile
+from dataclasses import replace
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 import upweight as uw
+from support.datasets import random_dataset
+from support.results import make_study
 
 ROOT = Path(__file__).parents[1]
 PAPER = ("mixed", "regular", "stochastic", "temperature", "percentage", "official_iql")
@@ -144,3 +148,32 @@ def test_the_wheel_works_outside_the_tree(tmp_path: Path) -> None:
     ).stdout
     assert out.strip() == str(tmp_path / "installed" / "upweight" / "__init__.py")
     assert (tmp_path / "installed" / "bin" / "upweight").exists()
+
+
+def test_what_people_look_at_shows_itself_in_a_line_and_in_a_notebook(tmp_path: Path) -> None:
+    ds = random_dataset(next_known=True).with_labels("<b>label</b>")
+    ds = replace(ds, source="<i>path</i>")
+    make_study(tmp_path / "results", seeds=1, algorithms=["bc"]).pack(tmp_path / "packed.jsonl")
+    store = uw.Store(tmp_path / "results")
+    shown = [
+        ds,
+        uw.inspect(ds),
+        uw.suggest(ds),
+        uw.EpisodeSampler(ds, uw.ReturnWeighting(0.1)),
+        uw.StepSampler(ds, np.ones(ds.num_steps)),
+        uw.batches(ds, "rw"),
+        store,
+        uw.open_store(tmp_path / "packed.jsonl"),
+        uw.Evaluation("Hopper-v5", np.ones(2), np.ones(2, np.int64), np.ones(2, bool)),
+    ]
+    for thing in shown:
+        assert repr(thing).startswith(f"{type(thing).__name__}(")
+        assert "\n" not in repr(thing) and len(repr(thing)) < 300
+        html = thing._repr_html_()
+        assert html.startswith("<div><strong>") and html.endswith("</div>")
+        assert "<b>" not in html and "<i>" not in html
+    assert "&lt;b&gt;label&lt;/b&gt;" in uw.inspect(ds)._repr_html_()
+    assert uw.inspect(ds)._repr_html_().count("<table") == 4
+    (store.path / "runs" / "damaged.json").write_text("{")
+    assert "runs=" in repr(store)  # whatever the files hold
+    assert len(repr(uw.collect(uw.open_store(tmp_path / "packed.jsonl")))) < 1000  # with versions, without all its runs

@@ -330,4 +330,6 @@ def test_without_rewards_only_what_needs_them_fails() -> None:
 
 
 def test_repr_says_what_it_is() -> None:
-    assert repr(tiny()) == "Dataset(3 episodes, 8 steps, observations (2,), continuous actions (1,), from 'dataset')"
+    assert repr(tiny()) == (
+        "Dataset(episodes=3, steps=8, observations=(2,), actions='continuous (1,)', source='dataset')"
+    )

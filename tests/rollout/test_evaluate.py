@@ -67,7 +67,9 @@ class TestEvaluation:
         np.testing.assert_allclose(result.scores, (returns + 20.272305) / (3234.3 + 20.272305))
         assert result.score == pytest.approx(result.scores.mean())
         assert json.loads(json.dumps(result.to_dict()))["terminated"] == [True, False, True]
-        assert "3 episodes" in repr(result)
+        assert repr(result) == (
+            "Evaluation(env_id='Hopper-v5', episodes=3, mean_return=1081, std_return=1522, score=0.3385)"
+        )
 
     def test_without_reference_scores(self) -> None:
         result = uw.evaluate(make_policy("Pendulum-v1"), "Pendulum-v1", 2)

@@ -9,13 +9,14 @@ from upweight.adapters.draws import Draws, GivenWeighting
 from upweight.base.checks import whole_number
 from upweight.base.errors import AdapterError
 from upweight.base.optional import require
+from upweight.base.text import Shown
 from upweight.data.dataset import Dataset, Transitions
 
 _LIBRARIES = {"numpy": "", "torch": "torch", "jax": "train"}  # and the extra that brings it
 _Made = tuple[Transitions, dict[str, Any]]  # a batch, and where the generator stood after it
 
 
-class Batches(Iterator[Transitions]):
+class Batches(Shown, Iterator[Transitions]):
     """Batches without end; ``next(batches)`` is a :class:`Transitions` of arrays. Made by :func:`batches`."""
 
     def __init__(self, draws: Draws, make: Callable[[Any], Transitions], batch_size: int, prefetch: int) -> None:
@@ -46,6 +47,9 @@ class Batches(Iterator[Transitions]):
             self._coming.popleft().result()
         self._draws.load_state_dict(state)
         self._position = self._draws.position()
+
+    def _facts(self) -> dict[str, Any]:
+        return {"batch_size": self._batch_size, "drawn_by": self._draws.sampler}
 
     def _next(self) -> _Made:
         batch = self._make(self._draws.rows(self._batch_size))

@@ -1,7 +1,8 @@
-"""Plain text for people: numbers and aligned tables."""
+"""Text for people: numbers, aligned tables, and what objects show of themselves at a prompt and in a notebook."""
 
 from collections.abc import Callable, Mapping
-from typing import Any
+from html import escape
+from typing import Any, NamedTuple
 
 
 def number(value: float) -> str:
@@ -30,3 +31,49 @@ def table(rows: list[list[str]], *, header: list[str] | None = None, align: Call
     if header:
         text.insert(1, "-" * (sum(widths) + 2 * (len(widths) - 1)))
     return "\n".join(text)
+
+
+class Grid(NamedTuple):
+    """What :func:`table` takes, to be shown as text or as HTML."""
+
+    rows: list[list[str]]
+    header: list[str] | None = None
+
+
+def as_html(title: str, *parts: str | Grid) -> str:
+    """A heading, paragraphs and small tables for a notebook; all text is escaped, and nothing is loaded from elsewhere."""
+    html = [f"<strong>{escape(title)}</strong>"]
+    for part in parts:
+        if isinstance(part, str):
+            html.append(f'<p style="white-space: pre-wrap; margin: 0.5em 0">{escape(part)}</p>')
+            continue
+        lines = [_html_row("td", row, numbers=part.header is not None) for row in part.rows]
+        head = f"<thead>{_html_row('th', part.header, numbers=True)}</thead>" if part.header else ""
+        html.append(f'<table style="margin: 0.5em 0">{head}<tbody>{"".join(lines)}</tbody></table>')
+    return f"<div>{''.join(html)}</div>"
+
+
+def _html_row(tag: str, cells: list[str], *, numbers: bool) -> str:
+    """The first cell to the left, others too unless they are numbers."""
+    sides = ["left", *["right" if numbers else "left"] * (len(cells) - 1)]
+    space = "padding: 0.1em 1em 0.1em 0"
+    made = [
+        f'<{tag} style="text-align: {side}; {space}">{escape(cell)}</{tag}>'
+        for side, cell in zip(sides, cells, strict=True)
+    ]
+    return f"<tr>{''.join(made)}</tr>"
+
+
+class Shown:
+    """An object that shows a few facts about itself: on one line at a prompt, as a small table in a notebook."""
+
+    def _facts(self) -> dict[str, Any]:
+        raise NotImplementedError
+
+    def __repr__(self) -> str:
+        facts = {name: number(v) if isinstance(v, float) else repr(v) for name, v in self._facts().items()}
+        return f"{type(self).__name__}({', '.join(f'{name}={text}' for name, text in facts.items())})"
+
+    def _repr_html_(self) -> str:
+        facts = {name: number(v) if isinstance(v, float) else f"{v}" for name, v in self._facts().items()}
+        return as_html(type(self).__name__, Grid([[name.replace("_", " "), text] for name, text in facts.items()]))

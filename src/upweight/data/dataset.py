@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from upweight.base.errors import DatasetError
+from upweight.base.text import Shown
 from upweight.data import construct, table, trajectories, validate
 from upweight.data.action_codes import as_discrete
 from upweight.data.columns import ArrayColumn, Column, GatheredColumn, ShiftedColumn, read_only
@@ -28,7 +29,7 @@ class Transitions(NamedTuple):
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class Dataset:
+class Dataset(Shown):
     """N episodes, M steps. Make one with :func:`upweight.load` or one of the ``from_...`` methods.
 
     Arrays are read-only; those that come from a file are read when first looked at. Fields that start with an
@@ -370,12 +371,10 @@ class Dataset:
             getattr(self, name)
         return self
 
-    def __repr__(self) -> str:
-        kind = "discrete" if self.discrete_actions else "continuous"
-        return (
-            f"Dataset({self.num_episodes} episodes, {self.num_steps} steps, observations {self.observation_shape}, "
-            f"{kind} actions {self.action_shape}, from {self.source!r})"
-        )
+    def _facts(self) -> dict[str, Any]:
+        sizes = {"episodes": self.num_episodes, "steps": self.num_steps, "observations": self.observation_shape}
+        actions = f"{'discrete' if self.discrete_actions else 'continuous'} {self.action_shape}"
+        return {**sizes, "actions": actions, "source": self.source}
 
     def __getstate__(self) -> dict[str, Any]:
         """For worker processes: everything but what can be computed again."""

@@ -9,15 +9,16 @@ import numpy as np
 from numpy.typing import NDArray
 
 from upweight.base.errors import UpweightWarning, WeightingError
+from upweight.base.text import Shown, number
 from upweight.data.action_codes import codes_note
 from upweight.data.dataset import Dataset
 from upweight.data.reference_scores import misfit, normalize_returns, reference_scores
 from upweight.data.statistics import positive_sided_variance
 from upweight.data.success import NO_REWARDS
-from upweight.inspection.effect import Effect, Good, good_episodes, measure_effect, weighting_name
+from upweight.inspection.effect import Effect, Good, describe_weighting, good_episodes, measure_effect, weighting_name
 from upweight.inspection.starts import Starts, look_at_starts, varying_starts
 from upweight.inspection.suggestion import Suggestion, suggest_from
-from upweight.inspection.text import render
+from upweight.inspection.text import render, render_html
 from upweight.weightings.advantage_weighting import AdvantageWeighting
 from upweight.weightings.half import Half
 from upweight.weightings.return_weighting import ReturnWeighting
@@ -40,8 +41,8 @@ class ReturnSummary:
 
 
 @dataclass(frozen=True, repr=False)
-class Inspection:
-    """What :func:`inspect` found. ``print`` it, or take :meth:`to_dict`."""
+class Inspection(Shown):
+    """What :func:`inspect` found. ``print`` it, look at it in a notebook, or take :meth:`to_dict`."""
 
     source: str
     num_episodes: int
@@ -90,7 +91,16 @@ class Inspection:
     def __str__(self) -> str:
         return render(self.to_dict(), "" if self.suggestion is None else str(self.suggestion))
 
-    __repr__ = __str__  # so that a bare `uw.inspect(ds)` at a prompt or in a notebook reads well
+    def _repr_html_(self) -> str:
+        return render_html(self.to_dict(), "" if self.suggestion is None else str(self.suggestion))
+
+    def _facts(self) -> dict[str, Any]:
+        facts: dict[str, Any] = {"source": self.source, "episodes": self.num_episodes, "steps": self.num_steps}
+        if self.returns is not None and self.suggestion is not None:
+            ends = (number(self.returns.quantiles[end]) for end in ("min", "max"))
+            suggested = describe_weighting(self.suggestion.weighting.to_dict())
+            facts |= {"returns": " to ".join(ends), "suggestion": suggested}
+        return facts
 
 
 def inspect(

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from upweight.base.text import number
+from upweight.base.text import Shown, as_html, number
 from upweight.data.dataset import Dataset
 from upweight.data.reference_scores import ReferenceScores, misfit, normalize_returns, reference_scores
 from upweight.data.statistics import mass_per_label, positive_sided_variance
@@ -31,7 +31,7 @@ _SMALL_DIFFERENCES = 0.1  # range of returns, of their mean, below which the mea
 
 
 @dataclass(frozen=True, repr=False)
-class Suggestion:
+class Suggestion(Shown):
     """A weighting to take, the reasons, and ``helps``: whether the data show that it draws clearly better episodes."""
 
     weighting: Weighting
@@ -45,7 +45,12 @@ class Suggestion:
         head = f"Suggestion: {describe_weighting(self.weighting.to_dict())}"
         return "\n".join([head, *(f"  - {reason}" for reason in self.reasons)])
 
-    __repr__ = __str__
+    def _repr_html_(self) -> str:
+        head, *reasons = str(self).splitlines()
+        return as_html(head, "\n".join(reasons))
+
+    def _facts(self) -> dict[str, Any]:
+        return {"weighting": describe_weighting(self.weighting.to_dict()), "helps": self.helps}
 
 
 def suggest(dataset: Dataset, *, env: str | None = None) -> Suggestion:

@@ -1,20 +1,39 @@
-"""A report as plain text tables."""
+"""A report as tables: plain text for a terminal, HTML for a notebook."""
 
 from collections.abc import Sequence
 from math import prod
 from textwrap import fill
 from typing import Any
 
-from upweight.base.text import number, table
+from upweight.base.text import Grid, as_html, number, table
+
+Section = tuple[str | Grid, ...]  # what stands together
 
 
 def render(report: dict[str, Any], suggestion: str) -> str:
     """The report of :meth:`Inspection.to_dict` for a terminal."""
-    sections = [f"Dataset {report['source']}", table(_facts(report))]
-    if report["returns"] is not None:
-        sections += [_returns(report), _effects(report), _dropped(report)]
+    sections = [
+        "\n".join(part if isinstance(part, str) else table(part.rows, header=part.header) for part in section)
+        for section in _sections(report)
+    ]
     notes = [fill(f"Note: {note}", 110, break_on_hyphens=False) for note in report["notes"]]
-    return "\n\n".join([*sections, *notes, *([suggestion] if suggestion else [])])
+    return "\n\n".join([_title(report), *sections, *notes, *([suggestion] if suggestion else [])])
+
+
+def render_html(report: dict[str, Any], suggestion: str) -> str:
+    """The same for a notebook."""
+    parts = [part for section in _sections(report) for part in section]
+    notes = [f"Note: {note}" for note in report["notes"]]
+    return as_html(_title(report), *parts, *notes, *([suggestion] if suggestion else []))
+
+
+def _title(report: dict[str, Any]) -> str:
+    return f"Dataset {report['source']}"
+
+
+def _sections(report: dict[str, Any]) -> list[Section]:
+    facts: Section = (Grid(_facts(report)),)
+    return [facts] if report["returns"] is None else [facts, _returns(report), _effects(report), _dropped(report)]
 
 
 def _facts(report: dict[str, Any]) -> list[list[str]]:
@@ -44,7 +63,7 @@ def _facts(report: dict[str, Any]) -> list[list[str]]:
     return rows
 
 
-def _returns(report: dict[str, Any]) -> str:
+def _returns(report: dict[str, Any]) -> Section:
     kinds = [("return", report["returns"])]
     if report["normalized_returns"] is not None:
         kinds.append((f"normalised ({report['env']})", report["normalized_returns"]))
@@ -53,10 +72,10 @@ def _returns(report: dict[str, Any]) -> str:
     for name, part in kinds:
         values = (part["mean"], part["std"], *part["quantiles"].values(), part["rpsv"])
         rows.append([name, *map(number, values)])
-    return table(rows, header=header)
+    return (Grid(rows, header),)
 
 
-def _effects(report: dict[str, Any]) -> str:
+def _effects(report: dict[str, Any]) -> Section:
     labels = list(report["episodes_per_label"] or {})
     header = ["weighting", "J(mu_W)", "±", "per step", "eff. episodes", "eff. steps", *(f"% {name}" for name in labels)]
     rows = []
@@ -69,10 +88,10 @@ def _effects(report: dict[str, Any]) -> str:
         "Hoeffding bound, which does not cover luck: weights that follow returns favour lucky episodes. per step:\n"
         "mean return of the episode a drawn step is from. eff.: effective sample size."
     )
-    return f"{table(rows, header=header)}\n{legend}"
+    return Grid(rows, header), legend
 
 
-def _dropped(report: dict[str, Any]) -> str:
+def _dropped(report: dict[str, Any]) -> Section:
     """What weighting leaves out."""
     groups = list(report["effects"][0]["mass_per_start"] or {})
     early = [] if report["good"] is None else ["% good early"]
@@ -89,7 +108,7 @@ def _dropped(report: dict[str, Any]) -> str:
         )
     if groups:
         legend += "\nstarts: steps drawn, by quarters of the return that the initial state lets expect."
-    return f"{table(rows, header=['weighting', '% dropped', *early, *(f'% {name}' for name in groups)])}\n{legend}"
+    return Grid(rows, ["weighting", "% dropped", *early, *(f"% {name}" for name in groups)]), legend
 
 
 def _shape(shape: Sequence[int]) -> str:

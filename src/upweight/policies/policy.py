@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import ArrayLike, DTypeLike, NDArray
 
 from upweight.base.errors import DatasetError
+from upweight.base.text import Shown
 from upweight.policies.safetensors_file import read_safetensors, write_safetensors
 
 FORMAT_VERSION = 1
@@ -20,8 +21,8 @@ Layer = tuple[NDArray[Any], NDArray[Any]]  # weights [in, out], bias [out]
 Randomness = np.random.Generator | Sequence[np.random.Generator]  # one for all rows, or one per row
 
 
-@dataclass(frozen=True, eq=False)
-class Policy:
+@dataclass(frozen=True, eq=False, repr=False)
+class Policy(Shown):
     """A multi-layer perceptron with ReLU between layers, and what its outputs mean.
 
     ``deterministic``  tanh(x) is the action
@@ -73,6 +74,10 @@ class Policy:
                 arrays[name] = array
         about = {"upweight_policy": str(FORMAT_VERSION), "kind": self.kind, "metadata": json.dumps(dict(self.metadata))}
         write_safetensors(Path(path), arrays, about)
+
+    def _facts(self) -> dict[str, Any]:
+        widths = [len(bias) for _, bias in self.layers]
+        return {"kind": self.kind, "observation_size": self.observation_size, "layers": widths}
 
     def _outputs(self, observations: NDArray[np.float32]) -> NDArray[Any]:
         x = (observations - self.observation_mean) / self.observation_scale

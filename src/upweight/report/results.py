@@ -91,8 +91,8 @@ class Results:
     """All runs of some stores; every question is about those that a report shows."""
 
     sources: tuple[str, ...]
-    runs: tuple[ReportRun, ...]
-    datasets: tuple[DatasetFacts, ...]
+    runs: tuple[ReportRun, ...] = field(repr=False)
+    datasets: tuple[DatasetFacts, ...] = field(repr=False)
     updates: Mapping[str, int]  # shown, by method
     versions: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
 

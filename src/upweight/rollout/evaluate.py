@@ -1,7 +1,7 @@
 """``evaluate``: how well policies do in an environment."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, overload
 
@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from upweight.base.checks import whole_number
 from upweight.base.errors import RolloutError
+from upweight.base.text import Shown
 from upweight.data.reference_scores import find_reference_scores, normalize_returns
 from upweight.policies.policy import Policy, load_policy
 from upweight.rollout.block import LANES, Block, Episode, make_block, play
@@ -20,14 +21,14 @@ EPISODES_PER_BLOCK = LANES  # episode k always plays in lane k modulo LANES, how
 GivenPolicy = Policy | str | Path
 
 
-@dataclass(frozen=True, eq=False)
-class Evaluation:
+@dataclass(frozen=True, eq=False, repr=False)
+class Evaluation(Shown):
     """The episodes that one policy played."""
 
     env_id: str
-    returns: NDArray[np.float64] = field(repr=False)  # [episodes] raw and undiscounted
-    lengths: NDArray[np.int64] = field(repr=False)  # [episodes] steps
-    terminated: NDArray[np.bool_] = field(repr=False)  # [episodes] False: stopped by the time limit
+    returns: NDArray[np.float64]  # [episodes] raw and undiscounted
+    lengths: NDArray[np.int64]  # [episodes] steps
+    terminated: NDArray[np.bool_]  # [episodes] False: stopped by the time limit
 
     @property
     def mean_return(self) -> float:
@@ -63,10 +64,10 @@ class Evaluation:
             "terminated": self.terminated.tolist(),
         }
 
-    def __repr__(self) -> str:
-        score = "" if self.score is None else f", score {self.score:.3f}"
-        episodes = f"{len(self.returns)} episodes"
-        return f"Evaluation({self.env_id}, {episodes}: return {self.mean_return:.4g} ± {self.std_return:.4g}{score})"
+    def _facts(self) -> dict[str, Any]:
+        score = {} if self.score is None else {"score": self.score}
+        played = {"env_id": self.env_id, "episodes": len(self.returns)}
+        return {**played, "mean_return": self.mean_return, "std_return": self.std_return, **score}
 
 
 @overload

@@ -13,7 +13,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from upweight.base.errors import WeightingError
 from upweight.data.dataset import Dataset
-from upweight.data.statistics import episode_mass
+from upweight.data.statistics import effective_episodes, episode_mass
 from upweight.data.validate import as_weights
 from upweight.samplers.alias import TwoLevelDraw
 from upweight.samplers.sampler import Sampler
@@ -65,6 +65,10 @@ class EpisodeSampler(Sampler):
             "weights": self._weights.copy(),
             "num_steps": np.array(self._num_steps),
         }
+
+    def _facts(self) -> dict[str, Any]:
+        drawn = {"episodes": len(self._weights), "steps": int(self._sizes.sum())}
+        return {**drawn, "effective_episodes": effective_episodes(self._weights)}
 
     def _setup(self, starts: NDArray[np.int64], sizes: NDArray[np.int64], weights: ArrayLike, num_steps: int) -> None:
         self._starts, self._sizes, self._num_steps = starts, sizes, num_steps

@@ -10,10 +10,11 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from upweight.base.text import Shown
 from upweight.data.dataset import Dataset
 
 
-class Sampler(ABC):
+class Sampler(Shown, ABC):
     """``Sampler(dataset, weights)``, with one weight per episode or per step, as ``unit`` says."""
 
     unit: ClassVar[str]  # "episode" or "step"

@@ -51,6 +51,9 @@ class StepSampler(Sampler):
         """Everything the sampler is made of, as arrays. The generator is the caller's."""
         return {"probabilities": self._probabilities.copy()}
 
+    def _facts(self) -> dict[str, Any]:
+        return {"steps": len(self._probabilities), "with_weight": int(np.count_nonzero(self._probabilities))}
+
     def _setup(self, weights: NDArray[np.float64]) -> None:
         if not weights.any():
             raise WeightingError("the weights put no mass on any trainable step")

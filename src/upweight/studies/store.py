@@ -22,6 +22,7 @@ from typing import Any, Self
 
 from upweight.base.errors import DatasetError
 from upweight.base.files import atomic_target, read_json, write_json
+from upweight.base.text import Shown
 from upweight.studies.run_spec import FORMAT_VERSION as RUN_VERSION, DataSpec, run_spec_from_dict
 
 FORMAT_VERSION = 1
@@ -32,7 +33,7 @@ _DATASET_KEYS = {"name", "steps", "seed", "normalized", "episodes", "total_steps
 _AGAIN = "remove it and start the sweep again to repeat that run"
 
 
-class StoreReader(ABC):
+class StoreReader(Shown, ABC):
     """Results, from wherever they are."""
 
     path: Path
@@ -44,6 +45,12 @@ class StoreReader(ABC):
     @abstractmethod
     def datasets(self) -> list[Record]:
         """What each dataset is like."""
+
+    def _facts(self) -> dict[str, Any]:
+        return {"path": str(self.path), "runs": self._num_runs()}
+
+    def _num_runs(self) -> int:
+        return sum(1 for _ in self.runs())
 
     def table(self) -> dict[str, list[Any]]:
         """One row per run, as columns: ``pandas.DataFrame(store.table())`` or ``pyarrow.table(store.table())``.
@@ -134,6 +141,9 @@ class Store(StoreReader):
         """All finished runs, in the order of their names; a damaged file is an error that names it."""
         for path in _json_files(self.path / "runs"):
             yield self._read_run(path)
+
+    def _num_runs(self) -> int:
+        return len(_json_files(self.path / "runs"))
 
     def has_dataset(self, data: DataSpec) -> bool:
         path = self._dataset_path(data)
