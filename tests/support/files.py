@@ -1,5 +1,6 @@
 """Files in every format, also in those that the package reads but does not write."""
 
+import json
 import warnings
 from pathlib import Path
 
@@ -19,14 +20,48 @@ def save_quietly(ds: uw.Dataset, path: Path, name: str) -> list[str]:
 
 def _arrays(ds: uw.Dataset, path: Path) -> list[str]:
     """Flat arrays and lengths; with known last observations only if all are."""
+    with path.open("wb") as file:
+        np.savez(file, **_steps(ds), lengths=ds.lengths)
+    return _lost(ds)
+
+
+def _rllib(ds: uw.Dataset, path: Path) -> list[str]:
+    """A row per step in Parquet, with tensors as Ray has them."""
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    own = {
+        "observations": "obs",
+        "next_observations": "new_obs",
+        "terminated": "terminateds",
+        "truncated": "truncateds",
+    }
+    columns = [pa.array(np.repeat(np.arange(ds.num_episodes), ds.lengths).astype(str).tolist())]
+    schema = [pa.field("eps_id", pa.string())]
+    for name, array in _steps(ds).items():
+        if array.ndim == 1:
+            columns.append(pa.array(array))
+            about = None
+        else:
+            offsets = np.arange(len(array) + 1) * array[0].size
+            columns.append(pa.LargeListArray.from_arrays(offsets, pa.array(array.reshape(-1))))
+            about = {"ARROW:extension:metadata": json.dumps(array.shape[1:])}
+        schema.append(pa.field(own.get(name, name), columns[-1].type, metadata=about))
+    pq.write_table(pa.table(columns, schema=pa.schema(schema)), path)
+    return _lost(ds)
+
+
+def _steps(ds: uw.Dataset) -> dict[str, np.ndarray]:
     names = ["observations", "actions", "rewards", "terminated", "truncated"]
     if ds._next_observations is not None:
         names.append("next_observations")
-    with path.open("wb") as file:
-        np.savez(file, **{name: getattr(ds, name) for name in names}, lengths=ds.lengths)
+    return {name: getattr(ds, name) for name in names}
+
+
+def _lost(ds: uw.Dataset) -> list[str]:
     unknown = 0 < ds.episodes.final_known.sum() < ds.num_episodes
     lost = losses(ds, "labels", "metadata", "actions", "incomplete")
     return [*lost, "that the observation after some last steps is unknown"] if unknown else lost
 
 
-_FOREIGN = {"arrays": _arrays}
+_FOREIGN = {"arrays": _arrays, "rllib": _rllib}

@@ -18,6 +18,15 @@ def parquet_module() -> Any:
     return require("pyarrow.parquet", extra="parquet", purpose="working with Parquet files")
 
 
+def schema_names(path: Path) -> list[str]:
+    """Names of a file's columns; empty if it cannot be read."""
+    try:
+        with reading(path, "the Parquet schema"):
+            return list(parquet_module().read_schema(path).names)
+    except DatasetError:
+        return []
+
+
 def to_numpy(values: Any, *, key: str, path: Path) -> NDArray[Any]:
     """A numeric Arrow array as NumPy [M], a list array as [M, K]; nulls and ragged lists are refused."""
     pa = require("pyarrow", extra="parquet", purpose="working with Parquet files")

@@ -24,7 +24,7 @@ from upweight.base.optional import require
 from upweight.data.dataset import Dataset
 from upweight.data.segment import Episodes, segment_by_id
 from upweight.data.validate import as_flags, as_rewards, as_vector
-from upweight.io.arrow_tables import ParquetColumn, parquet_module, read_column
+from upweight.io.arrow_tables import ParquetColumn, parquet_module, read_column, schema_names
 from upweight.io.format import Format, no_flags, reading, starts_with
 
 VERSION = 1
@@ -270,11 +270,11 @@ def _shard_bounds(episodes: Episodes) -> list[tuple[int, int]]:
 
 
 def _is_parquet(path: Path) -> bool:
-    if path.is_file():
-        return starts_with(path, b"PAR1")
-    return (not (path / "metadata.json").is_file() and any(True for _ in path.glob("*.parquet"))) or (
-        path / "meta" / "info.json"
-    ).is_file()
+    if (path / "meta" / "info.json").is_file():
+        return True
+    file = path if path.is_file() else next(path.glob("*.parquet"), path)
+    is_rllib = starts_with(file, b"PAR1") and {"eps_id", "item"} & set(schema_names(file))
+    return starts_with(file, b"PAR1") and not is_rllib and not (path / "metadata.json").is_file()
 
 
 FORMAT = Format(
