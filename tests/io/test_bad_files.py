@@ -12,6 +12,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from pyarrow import feather
 
 import upweight as uw
 from support.datasets import random_dataset
@@ -236,3 +237,24 @@ def test_a_parquet_schema_with_a_damaged_length_is_refused_before_memory_is_fill
     with pytest.raises(uw.DatasetError, match=r"a\.parquet: key 'observation': (rows of \(500000037,\)|claims)"):
         uw.load(path)
     assert pa.default_memory_pool().max_memory() < 1 << 30
+
+
+@pytest.mark.parametrize("claimed", [-5, 2**30])
+def test_an_arrow_table_with_damaged_places(tmp_path: Path, claimed: int) -> None:
+    """Minari's Arrow storage: where each row of a column of lists begins is taken from the file."""
+    (tmp_path / "0").mkdir()
+    (tmp_path / "metadata.json").write_text('{"data_format": "arrow"}')
+    steps = {"rewards": [1.0, 1.0, 1.0], "terminations": [False, True, True], "truncations": [False] * 3}
+    lists = pa.array([[0.0, 1.0, 2.0]] * 3, pa.list_(pa.float32()))
+    path = tmp_path / "0" / "0-0.arrow"
+    feather.write_feather(
+        pa.table({**steps, "observations": lists, "actions": lists}), path, compression="uncompressed"
+    )
+    assert uw.load(tmp_path).observations.shape == (2, 3)
+    begins = np.array([0, 3, 6, 9], np.int32)
+    data = path.read_bytes()
+    assert data.count(begins.tobytes()) == 2
+    begins[2] = claimed
+    path.write_bytes(data.replace(np.array([0, 3, 6, 9], np.int32).tobytes(), begins.tobytes()))
+    with pytest.raises(uw.DatasetError, match="cannot read the episode's table"):
+        uw.load(tmp_path).check()

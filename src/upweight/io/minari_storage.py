@@ -229,7 +229,9 @@ def _dataset(episode: Path, storage: str) -> Any:
 def _table(episode: Path, storage: str, columns: list[str]) -> Any:
     """Some columns of one episode."""
     with reading(episode, "the episode's table"):
-        return _dataset(episode, storage).to_table(columns=columns)
+        table = _dataset(episode, storage).to_table(columns=columns)
+        table.validate(full=True)  # Arrow believes the lengths and places that a file claims
+        return table
 
 
 @contextmanager
@@ -238,8 +240,9 @@ def _open_tables(
 ) -> Iterator[ReadEpisode]:
     def read(number: int, rows: Index) -> Array:
         low, high = int(rows[0]), int(rows[-1]) + 1
-        values = _table(episodes[number], storage, [field]).column(0).combine_chunks()
+        table = _table(episodes[number], storage, [field])
         with reading(episodes[number], f"key {field!r}"):
+            values = table.column(0).combine_chunks()
             part = _decode(values.slice(low + skip, high - low), space, key, episodes[number])
             return part if len(rows) == high - low else part[rows - low]
 
