@@ -31,7 +31,8 @@ def attempt(path: Path) -> None:
             uw.EpisodeSampler(ds, uw.Uniform()).sample(np.random.default_rng(0), 8)
         except (uw.DatasetError, uw.WeightingError):
             return
-    assert ds.num_steps == len(ds.observations) == len(ds.actions) == len(ds.rewards) == ds.lengths.sum()
+    assert ds.num_steps == len(ds.observations) == len(ds.actions) == ds.lengths.sum()
+    assert not ds.has_rewards or len(ds.rewards) == ds.num_steps
     assert not (ds.terminated & ds.truncated).any()
 
 

@@ -1,7 +1,6 @@
 """Files on which libhdf5 crashes, hangs or fills the memory become one DatasetError."""
 
 import resource
-import warnings
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +9,7 @@ import pytest
 
 import upweight as uw
 from support.datasets import assert_same, random_dataset
+from support.files import save_quietly
 from upweight.cli.main import main
 from upweight.io import guard
 from upweight.io.registry import formats
@@ -62,9 +62,7 @@ def test_a_damaged_length_does_not_fill_the_memory(damaged: Path) -> None:
 
 @pytest.mark.parametrize("name", list(formats()))
 def test_whole_files_pass(tmp_path: Path, name: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", uw.DataLossWarning)
-        uw.save(random_dataset(num_episodes=3), tmp_path / "data-v0", format=name)
+    save_quietly(random_dataset(num_episodes=3), tmp_path / "data-v0", name)
     assert_same(uw.load(tmp_path / "data-v0", guard=True), uw.load(tmp_path / "data-v0"))
     if name == "minari":
         monkeypatch.setenv("MINARI_DATASETS_PATH", str(tmp_path))

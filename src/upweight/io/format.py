@@ -18,6 +18,8 @@ from upweight.data.dataset import Dataset
 # do better than 1032 to 1, so a bigger claim is a damaged or hostile file.
 _CLAIM_FLOOR_BYTES = 256 << 20
 _CLAIM_RATIO = 5000
+WAYS_IN = "to Dataset.from_arrays (steps), from_episodes (trajectories) or from_frame (a table)"
+_MOST_NAMES = 20  # in a message
 
 
 @dataclass(frozen=True)
@@ -49,6 +51,18 @@ def reading(path: Path, what: str) -> Iterator[None]:
     except Exception as error:
         text = " ".join(str(error).split())[:200] or type(error).__name__
         raise DatasetError(f"{path}: cannot read {what}: the file is damaged or not what it seems ({text})") from error
+
+
+def missing_key(path: Path, key: str, present: Iterable[str]) -> DatasetError:
+    """The error to raise where a file lacks an array: what it has instead, and the way in for that."""
+    return DatasetError(f"{path}: missing key {key!r}; the file has {listed(present)}. Give what is in it {WAYS_IN}")
+
+
+def listed(names: Iterable[str]) -> str:
+    """Names for a message: the first twenty, and how many more there are."""
+    known = sorted(names)
+    more = f" and {len(known) - _MOST_NAMES} more" if len(known) > _MOST_NAMES else ""
+    return (", ".join(known[:_MOST_NAMES]) or "nothing") + more
 
 
 def losses(dataset: Dataset, *kinds: str) -> list[str]:

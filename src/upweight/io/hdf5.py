@@ -12,7 +12,7 @@ from upweight.base.errors import DatasetError
 from upweight.base.optional import require
 from upweight.base.progress import track
 from upweight.data.columns import Array, Column, Index, ReadEpisode
-from upweight.io.format import check_claim, reading, starts_with
+from upweight.io.format import check_claim, missing_key, reading, starts_with
 
 SIGNATURE = b"\x89HDF\r\n\x1a\n"
 _BLOCK_BYTES = 4 << 20  # read at a time
@@ -45,7 +45,7 @@ def dataset_at(file: Any, key: str, path: Path) -> Any:
     """The HDF5 dataset ``key``, checked to be plain numbers stored in this very file."""
     h5py = require("h5py", extra="hdf5", purpose="working with HDF5 files")
     if key not in file:
-        raise DatasetError(f"{path}: missing key {key!r}; the file has {', '.join(sorted(file)) or 'none'}")
+        raise missing_key(path, key, file)
     link = file.get(key, getlink=True)
     node = None if isinstance(link, h5py.ExternalLink) else file[key]
     if not isinstance(node, h5py.Dataset) or node.is_virtual or node.external:

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from upweight.base.errors import DatasetError
 from upweight.base.progress import track
 from upweight.data.columns import Array, Column, Index
-from upweight.io.format import check_claim, reading, starts_with
+from upweight.io.format import check_claim, missing_key, reading, starts_with
 
 ZIP_SIGNATURE = b"PK\x03\x04"
 _BLOCK_BYTES = 32 << 20
@@ -112,8 +112,7 @@ def _find(archive: zipfile.ZipFile, name: str, path: Path) -> zipfile.ZipInfo:
     try:
         return archive.getinfo(f"{name}.npy")
     except KeyError:
-        present = ", ".join(sorted(entry.removesuffix(".npy") for entry in archive.namelist())) or "none"
-        raise DatasetError(f"{path}: missing key {name!r}; the file has {present}") from None
+        raise missing_key(path, name, (entry.removesuffix(".npy") for entry in archive.namelist())) from None
 
 
 def _read_header(stream: IO[bytes], name: str, path: Path) -> Member:

@@ -25,7 +25,7 @@ from upweight.data.dataset import Dataset
 from upweight.data.segment import Episodes, segment_by_id
 from upweight.data.validate import as_flags, as_rewards, as_vector
 from upweight.io.arrow_tables import ParquetColumn, parquet_module, read_column, schema_names
-from upweight.io.format import Format, no_flags, reading, starts_with
+from upweight.io.format import Format, missing_key, no_flags, reading, starts_with
 
 VERSION = 1
 _MARK = b"upweight"
@@ -180,7 +180,7 @@ def _pick(names: Sequence[str], wanted: str | None, usual: Sequence[str], what: 
     for name in [wanted] if wanted is not None else usual:
         if name in names:
             return name
-    raise DatasetError(f"{path}: missing key {wanted or what!r}; the file has {', '.join(names)}")
+    raise missing_key(path, wanted or what, names)
 
 
 def _flags(

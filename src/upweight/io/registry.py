@@ -16,8 +16,8 @@ from upweight.base.errors import DataLossWarning, DatasetError
 from upweight.base.files import atomic_target
 from upweight.base.names import hint
 from upweight.data.dataset import Dataset
+from upweight.io.contents import describe
 from upweight.io.format import Format, reading
-from upweight.io.npz_members import member_names
 
 MINARI_PREFIX = "minari:"
 
@@ -142,19 +142,7 @@ def _recognise(path: Path) -> Format:
                 return format_
     what = "folder" if path.is_dir() else "file"
     known = ", ".join(f"{format_.name} ({format_.description})" for format_ in formats().values())
-    raise DatasetError(f"{path}: not a {what} in a known format; known are {known}{_arrays_in(path)}")
-
-
-def _arrays_in(path: Path) -> str:
-    """For the end of that message: what an npz file of somebody's own holds, and the way in for it."""
-    if not (names := member_names(path)):
-        return ""
-    text = f". It holds {', '.join(sorted(names))}: give these arrays to Dataset.from_arrays (steps), from_episodes or from_frame"
-    if "terminals" in names:
-        text += (
-            "; if 'terminals' marks last observations that have no step, as in OGBench, read it with format 'ogbench'"
-        )
-    return text
+    raise DatasetError(f"{path}: not a {what} in a known format.{describe(path)} Known are {known}")
 
 
 def _named_format(name: str) -> Format:
