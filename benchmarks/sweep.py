@@ -19,7 +19,7 @@ import jax
 
 import upweight as uw
 from measure import record
-from upweight.engine.train import choose_chunk
+from upweight.engine.schedule import choose_interval
 from upweight.recipes.make import SharedData, make_shared_data
 from upweight.studies.experiment_file import Experiment, find_experiment, read_experiment
 from upweight.studies.run_spec import config_of
@@ -43,7 +43,7 @@ def seconds_of_updates(population: Population, shared: SharedData) -> float:
         uw.Run(config_of(run), weighting_from_dict(run.weighting), run.seed, episodes=shared.episodes[run.data.name])
         for run in population.runs
     ]
-    chunk = choose_chunk(first.updates, 2, None)  # as the sweep does it
+    chunk = choose_interval(first.updates, 2, None)  # as the sweep does it
     chunks = max(2, first.updates // chunk // 10)
     times: list[float] = []
     uw.train(

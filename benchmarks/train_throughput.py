@@ -23,6 +23,7 @@ from upweight.engine.population import Agents, Program
 from upweight.engine.prepare import make_agents, make_data, make_setup
 from upweight.engine.run import algorithm_config
 from upweight.engine.sampling import EpisodeLayout
+from upweight.engine.schedule import make_schedule
 
 OBSERVATION, ACTION = 11, 3
 PEAKS = {  # device kind: (float32 as TF32, taken as half of bfloat16), bfloat16 and copy bandwidth as measured
@@ -83,12 +84,13 @@ def prepare(name: str, agents: int, dtype: str, dataset: uw.Dataset, kind: type[
     data = make_data(dataset, method, setup)
     stacked = make_agents(dataset, runs, setup, 1_000_000)
     program = kind(method, config, setup)
+    schedule = make_schedule(1_000_000, None, method, config, agents)  # pieces as a training makes them
     box = {"progress": program.start(stacked), "done": 0}
 
     def advance(count: int) -> None:
-        progress, _, counts = program.advance(box["progress"], stacked, data, box["done"], count)
-        box["progress"], box["done"] = progress, box["done"] + count
-        jax.block_until_ready(counts)
+        for piece in itertools.islice(schedule.pieces(box["done"]), max(1, count // schedule.piece)):
+            box["progress"], box["done"] = program.advance(box["progress"], stacked, data, piece), piece.end
+        jax.block_until_ready(box["progress"])
 
     return advance
 

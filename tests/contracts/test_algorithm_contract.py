@@ -13,6 +13,7 @@ import pytest
 import upweight as uw
 from support.training import build, dataset_for, draws, leaves, parameters, small_config
 from upweight.engine.algorithm import algorithms
+from upweight.engine.schedule import Piece
 
 pytestmark = pytest.mark.slow
 every = pytest.mark.parametrize("name", list(algorithms()))
@@ -26,7 +27,7 @@ def test_vmapped_equals_single_in_float64(name: str) -> None:
         states = []
         for chosen in (runs, runs[1:2]):
             program, agents, data = build(chosen, ds, "float64")
-            states.append(program.advance(program.start(agents), agents, data, 0, 200)[0].states)
+            states.append(program.advance(program.start(agents), agents, data, Piece(0, 200)).states)
         for many, one in zip(leaves(states[0]), leaves(states[1]), strict=True):
             np.testing.assert_allclose(many[1], one[0], rtol=0, atol=1e-9)
 
@@ -38,7 +39,7 @@ def test_batches_are_identical_and_one_update_agrees_in_float32(name: str) -> No
     seen = []
     for chosen in (runs, runs[2:]):
         program, agents, data = built = build(chosen, ds)
-        after = program.advance(program.start(agents), agents, data, 0, 1)[0].states
+        after = program.advance(program.start(agents), agents, data, Piece(0, 1)).states
         seen.append((draws(built, 18)[-1], [leaf[-1] for leaf in leaves(after)]))
     np.testing.assert_array_equal(seen[0][0], seen[1][0])
     for many, one in zip(seen[0][1], seen[1][1], strict=True):
@@ -53,7 +54,7 @@ def test_every_network_moves_every_setting_matters_and_new_values_never_recompil
     runs = [uw.Run(one, "rw", seed=0) for one in [config, *changed]]
     program, agents, data = build(runs, ds)
     before = leaves(program.start(agents).states)
-    after = leaves(program.advance(program.start(agents), agents, data, 0, 20)[0].states)
+    after = leaves(program.advance(program.start(agents), agents, data, Piece(0, 20)).states)
     assert all(np.isfinite(leaf).all() for leaf in after)
     moved = [(old[0] != new[0]).any() for old, new in zip(before, after, strict=True)]
     assert np.mean(moved) > 0.6  # all but targets that are replaced rarely
@@ -61,7 +62,7 @@ def test_every_network_moves_every_setting_matters_and_new_values_never_recompil
         assert any((leaf[place] != leaf[0]).any() for leaf in after), key
     other = [uw.Run(one, uw.AdvantageWeighting(0.7), seed=9) for one in [*changed, config]]
     _, agents, _ = build(other, ds)
-    program.advance(program.start(agents), agents, data, 20, 20)
+    program.advance(program.start(agents), agents, data, Piece(20, 20))
     assert program._advance._cache_size() == 1
 
 
@@ -96,7 +97,7 @@ def test_the_first_phase_reports_every_metric_and_each_is_counted(name: str) -> 
         step = jax.vmap(partial(program._agent_update, data=data, update=jnp.int32(0), phase=phase))
         names.append(set(jax.eval_shape(step, progress, agents, drawn)[1]))
     assert set().union(*names) == names[0]
-    _, sums, counts = program.advance(progress, agents, data, 0, 5)
+    _, sums, counts = program.advance(progress, agents, data, Piece(0, 5)).interval
     assert set(sums) == set(counts) == names[0]
     for metric, count in counts.items():
         expected = sum(metric in names[update % program.period] for update in range(5))

@@ -19,7 +19,7 @@ from support.datasets import random_dataset, with_arrays, with_returns
 from support.training import SMALL, build, dataset_for, draws, parameters, small_config
 from upweight.base.errors import CheckpointError
 from upweight.base.progress import listening
-from upweight.engine import plan as plan_module
+from upweight.engine import plan as plan_module, schedule as schedule_module, train as train_module
 
 pytestmark = pytest.mark.slow
 
@@ -242,6 +242,47 @@ def test_kill_and_resume_is_bit_identical(tmp_path: Path) -> None:
     lines = [json.loads(line) for line in (tmp_path / "cut" / "metrics.jsonl").read_text().splitlines()]
     assert [line["updates"] for line in lines if line["run"] == 0] == list(range(100, 4001, 100))
     assert list((tmp_path / "cache" / "xla").iterdir())  # what was compiled once serves the later processes
+
+
+def test_results_do_not_depend_on_how_long_chunks_are(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Not in a bit: policies, logs, and where an agent that diverges is put back to."""
+    monkeypatch.setattr(schedule_module, "_OPERATIONS_PER_PIECE", {"cpu": 6e5})  # small ones
+    configs = [small_config("td3_bc"), small_config("td3_bc", actor_learning_rate=1e38)]
+    runs, heard, results = [uw.Run(config, "rw", seed) for seed, config in enumerate(configs)], [], []
+    for seconds in (0.0, 0.02, 1e9):
+        monkeypatch.setattr(train_module, "CHUNK_SECONDS", seconds)
+        told: list[int] = []
+        with listening(lambda _, done, *__, told=told: told.append(done)):
+            results.append(uw.train(dataset_for("td3_bc"), runs, num_updates=501, log_every_updates=100))
+        heard.append(told)
+    assert heard[0] == [*range(4, 501, 4), 501]
+    assert heard[2] == [4, 100, 200, 300, 400, 500, 501]  # the first tells how fast it goes
+    for result in results[1:]:
+        for one, other in zip(results[0], result, strict=True):
+            assert parameters(one).tobytes() == parameters(other).tobytes()
+            assert one.metrics == other.metrics and one.outcome() == other.outcome()
+    assert [record["updates"] for record in results[0][0].metrics] == [100, 200, 300, 400, 500, 501]
+    assert results[0][1].status == "diverged" and results[0][1].updates == 0
+
+
+@pytest.mark.parametrize("log_every", [100, 70])
+def test_a_training_goes_on_within_a_log_interval(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, log_every: int
+) -> None:
+    """It was paused between two of its lines, and within a block; an agent had diverged."""
+    monkeypatch.setattr(schedule_module, "_OPERATIONS_PER_PIECE", {"cpu": 6e5})
+    ds = dataset_for("td3_bc")
+    runs = [uw.Run(small_config("td3_bc", actor_learning_rate=rate), "rw") for rate in (1e-3, 1e38)]
+    whole = uw.train(ds, runs, num_updates=300, log_every_updates=100)
+    monkeypatch.setattr(train_module, "CHUNK_SECONDS", 0.0)
+    for _ in range(2):
+        with pytest.raises(train_module.TrainingPaused, match=r"paused at (4|8) of 300 updates"):
+            uw.train(ds, runs, num_updates=300, log_every_updates=100, output=tmp_path / "out", resume=True, deadline=0)
+    parts = uw.train(ds, runs, num_updates=300, log_every_updates=log_every, output=tmp_path / "out", resume=True)
+    assert parameters(parts[0]).tobytes() == parameters(whole[0]).tobytes()
+    assert parts[1].status == "diverged" and parts[1].updates == 0
+    if log_every == 100:
+        assert [result.metrics for result in parts] == [result.metrics for result in whole]
 
 
 def test_resume_refuses_another_training(tmp_path: Path) -> None:

@@ -35,7 +35,7 @@ def build(runs: list[uw.Run], dataset: uw.Dataset, precision: str = "float32", n
     setup = make_setup(dataset, precision)
     method = runs[0].method
     agents = make_agents(dataset, runs, setup, num_updates)
-    return Program(method, runs[0].config, setup, block=10), agents, make_data(dataset, method, setup)
+    return Program(method, runs[0].config, setup), agents, make_data(dataset, method, setup)
 
 
 def draws(built: Any, count: int) -> np.ndarray:

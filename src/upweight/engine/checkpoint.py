@@ -41,20 +41,22 @@ def damage_named(advice: str) -> Iterator[None]:
         raise CheckpointError(f"{error}; {advice}") from None
 
 
-def load_checkpoint(path: Path, like: Tree, *, identity: str) -> tuple[Tree, int]:
-    """The population as it was and the number of updates it had; ``like`` gives the structure."""
+def load_checkpoint(path: Path, *likes: Tree, identity: str) -> tuple[Tree, int]:
+    """The population as it was and the number of updates it had; ``likes`` are the structures that it may have.
+
+    The first is taken all of whose leaves are in the file.
+    """
     with damage_named("remove it to train from the beginning"):
         arrays, about = read_safetensors(path)
     if about.get("upweight_checkpoint") != str(FORMAT_VERSION):
         raise CheckpointError(f"{path}: expected a checkpoint of version {FORMAT_VERSION}")
     if about.get("identity") != identity:
         raise CheckpointError(f"{path}: belongs to another training (other runs, data or settings); use another folder")
-    leaves, structure = jax.tree_util.tree_flatten_with_path(like)
-    restored = []
-    for place, leaf in leaves:
-        array = arrays.get(jax.tree_util.keystr(place))
-        if array is None or array.shape != leaf.shape or array.dtype != leaf.dtype:
-            what = f"{path}: does not fit the population ({jax.tree_util.keystr(place)})"
-            raise CheckpointError(f"{what}; remove it to train from the beginning")
-        restored.append(jnp.asarray(array))
-    return jax.tree_util.tree_unflatten(structure, restored), int(about["updates"])
+    for like in likes:
+        leaves, structure = jax.tree_util.tree_flatten_with_path(like)
+        found = [(arrays.get(jax.tree_util.keystr(place)), leaf) for place, leaf in leaves]
+        if all(array is not None and (array.shape, array.dtype) == (leaf.shape, leaf.dtype) for array, leaf in found):
+            return jax.tree_util.tree_unflatten(structure, [jnp.asarray(array) for array, _ in found]), int(
+                about["updates"]
+            )
+    raise CheckpointError(f"{path}: does not fit the population; remove it to train from the beginning")

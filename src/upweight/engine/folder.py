@@ -58,10 +58,10 @@ class TrainingFolder:
     def save_checkpoint(self, program: int, snapshot: Snapshot, num_updates: int) -> None:
         save_checkpoint(self._checkpoint(program), snapshot, num_updates=num_updates, identity=self.identity)
 
-    def load_checkpoint(self, program: int, like: Tree) -> tuple[Tree, int] | None:
-        """The population as it was saved and the number of updates it had had, if it was; ``like`` gives the structure."""
+    def load_checkpoint(self, program: int, *likes: Tree) -> tuple[Tree, int] | None:
+        """The population as it was saved and the number of updates it had had, if it was; ``likes`` are possible structures."""
         path = self._checkpoint(program)
-        return load_checkpoint(path, like, identity=self.identity) if path.exists() else None
+        return load_checkpoint(path, *likes, identity=self.identity) if path.exists() else None
 
     # ---- a program at its end -----------------------------------------------------------------------------------
     def finish_program(self, program: int, outcomes: Sequence[Record], policies: Sequence[Policy]) -> None:

@@ -11,8 +11,8 @@ from upweight.base.errors import ConfigError
 from upweight.data.dataset import Dataset
 from upweight.engine.algorithm import Setup
 from upweight.engine.device import device_memory
-from upweight.engine.population import BLOCK_UPDATES
 from upweight.engine.run import Run, program_key
+from upweight.engine.schedule import BLOCK_UPDATES
 
 _USABLE_SHARE = 0.8  # of the device's memory
 _STATE_COPIES = 3  # the state, its successor, and where the block began

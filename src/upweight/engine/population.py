@@ -1,4 +1,4 @@
-"""The compiled program: one ``scan`` over updates of one ``vmap`` over agents.
+"""The compiled program: one ``scan`` over updates of one ``vmap`` over agents, called piece by piece (see ``schedule.py``).
 
 An agent's randomness is a function of its own seed and of the update's number, nothing else: it draws the same batches
 whoever it trains with. Everything that differs between agents (:class:`Agents`) is data, so new values never recompile.
@@ -13,10 +13,7 @@ import jax.numpy as jnp
 from upweight.engine.algorithm import Algorithm, Array, Batch, Batches, Setup
 from upweight.engine.config import Config
 from upweight.engine.sampling import EpisodeLayout, EpisodeTable, draw_steps
-
-BLOCK_UPDATES = 100  # batches are drawn, and health is checked, for this many updates at a time
-_LOGS_PER_TRAINING = 50
-
+from upweight.engine.schedule import Piece
 
 Sums = dict[str, Array]  # of each metric [A]
 
@@ -43,22 +40,33 @@ class Data(NamedTuple):
     layout: EpisodeLayout
 
 
+class Interval(NamedTuple):
+    """What is under way between two lines of the log."""
+
+    began: Any  # the states where the block began: what an agent that diverges is put back to
+    sums: Sums  # of each metric over the healthy updates so far
+    counts: Sums  # how many these were
+
+
 class Progress(NamedTuple):
     """Everything that changes during training; what a checkpoint holds."""
 
     states: Any  # the algorithm's, [A, ...]
-    num_updates: Array  # int32 [A] that the states have had; no more are added to an agent that diverged
+    num_updates: (
+        Array  # int32 [A] that they had at the last end of a block; no more are added to an agent that diverged
+    )
     diverged_at: Array  # int32 [A] the first update with a NaN, -1 while all is well
+    interval: Interval | None = None
 
 
 class Program:
     """A population of one algorithm with one set of shapes."""
 
-    def __init__(self, algorithm: Algorithm, config: Config, setup: Setup, *, block: int = BLOCK_UPDATES) -> None:
+    def __init__(self, algorithm: Algorithm, config: Config, setup: Setup) -> None:
         self.algorithm, self.config, self.setup = algorithm, config, setup
         self.period = algorithm.period(config)
-        self.block = self.period * max(1, block // self.period)
-        self._advance = jax.jit(self._advance_all, static_argnames="num_updates", donate_argnums=0)
+        self.begin_interval = jax.jit(self._begin_interval)
+        self._advance = jax.jit(self._advance_all, static_argnames="count", donate_argnums=(0, 1))
 
     def start(self, agents: Agents) -> Progress:
         """Freshly initialised agents."""
@@ -67,51 +75,56 @@ class Program:
         )
         return Progress(states, jnp.zeros(agents.seed.shape, jnp.int32), jnp.full(agents.seed.shape, -1, jnp.int32))
 
-    def advance(
-        self, progress: Progress, agents: Agents, data: Data, first_update: int, num_updates: int
-    ) -> tuple[Progress, Sums, Sums]:
-        """``num_updates`` more updates; returns the sum [A] of each metric, and how many healthy updates reported it [A].
-
-        ``first_update`` must be a multiple of the algorithm's period. ``progress`` is used up.
-        """
-        return self._advance(progress, agents, data, jnp.int32(first_update), num_updates=num_updates)
+    def advance(self, progress: Progress, agents: Agents, data: Data, piece: Piece) -> Progress:
+        """Some more updates, in a new interval unless one is under way; ``progress`` is used up. A new count is compiled."""
+        interval = progress.interval or self.begin_interval(progress, agents, data)
+        first, ends_block = jnp.int32(piece.first), jnp.bool(piece.ends_block)
+        progress = progress._replace(interval=None)
+        return self._advance(progress, interval, agents, data, first, ends_block, count=piece.size)
 
     def draw(self, agents: Agents, data: Data, update: int) -> Array:
         """The steps [A, B] that each agent learns from at one update; for tests and the curious."""
         return jax.vmap(lambda agent: self._draw(agent, data.layout, jnp.int32(update))[0])(agents)
 
     # ---- one population -----------------------------------------------------------------------------------------
+    def _begin_interval(self, progress: Progress, agents: Agents, data: Data) -> Interval:
+        """Every metric at zero; their names are found without computing anything: phase 0 reports them all."""
+
+        def probe(progress: Progress, agents: Agents) -> dict[str, Array]:
+            drawn = jax.vmap(lambda agent: self._draw(agent, data.layout, jnp.int32(0)))(agents)
+            step = partial(self._agent_update, data=data, update=jnp.int32(0), phase=0)
+            return jax.vmap(step)(progress, agents, drawn)[1]
+
+        names = list(jax.eval_shape(probe, progress, agents))
+        sums, counts = ({name: jnp.zeros(len(agents.seed), self.setup.dtype) for name in names} for _ in range(2))
+        return Interval(jax.tree.map(jnp.copy, progress.states), sums, counts)
+
     def _advance_all(
-        self, progress: Progress, agents: Agents, data: Data, first: Array, num_updates: int
-    ) -> tuple[Progress, Sums, Sums]:
-        zeros = dict.fromkeys(self._metric_names(progress, agents, data), jnp.zeros(len(agents.seed), self.setup.dtype))
-        carry = (progress, zeros, zeros)
-        whole, rest = divmod(num_updates, self.block)
+        self,
+        progress: Progress,
+        interval: Interval,
+        agents: Agents,
+        data: Data,
+        first: Array,
+        ends_block: Array,
+        count: int,
+    ) -> Progress:
+        """``count`` updates; at the end of a block an agent that diverged is put back to where it began, and stays there."""
+        carry = (progress, interval.sums, interval.counts)
+        after, sums, counts = self._updates(carry, agents, data, first, count)
+        lost = ends_block & (after.diverged_at < 0) & ~jax.vmap(_all_finite)(after.states)
+        diverged_at = jnp.where(lost, first + count - 1, after.diverged_at)
+        healthy = diverged_at < 0
+        states = jax.vmap(_choose)(healthy | ~ends_block, after.states, interval.began)
+        num_updates = jnp.where(healthy & ends_block, first + count, after.num_updates)
+        began = _choose(ends_block, states, interval.began)
+        return Progress(states, num_updates, diverged_at, Interval(began, sums, counts))
 
-        def block(carry: Any, number: Array) -> tuple[Any, None]:
-            return self._block(carry, agents, data, first + number * self.block, self.block), None
-
-        if whole:
-            carry, _ = jax.lax.scan(block, carry, jnp.arange(whole, dtype=jnp.int32))
-        if rest:
-            carry = self._block(carry, agents, data, first + whole * self.block, rest)
-        return carry
-
-    def _block(self, carry: Any, agents: Agents, data: Data, first: Array, size: int) -> Any:
-        """``size`` updates, after which an agent that diverged is put back to where the block began, and stays there."""
-        before = carry[0]
-        after, sums, counts = self._updates(carry, agents, data, first, size)
-        lost = (after.diverged_at < 0) & ~jax.vmap(_all_finite)(after.states)
-        diverged_at = jnp.where(lost, first + size - 1, after.diverged_at)
-        states = jax.vmap(_choose)(diverged_at < 0, after.states, before.states)
-        num_updates = jnp.where(diverged_at < 0, first + size, before.num_updates)
-        return Progress(states, num_updates, diverged_at), sums, counts
-
-    def _updates(self, carry: Any, agents: Agents, data: Data, first: Array, size: int) -> Any:
+    def _updates(self, carry: Any, agents: Agents, data: Data, first: Array, count: int) -> Any:
         """Draw all batches, then scan over whole periods and unroll what is left."""
-        updates = first + jnp.arange(size, dtype=jnp.int32)
+        updates = first + jnp.arange(count, dtype=jnp.int32)
         drawn = jax.vmap(lambda t: jax.vmap(lambda agent: self._draw(agent, data.layout, t))(agents))(updates)
-        whole = size // self.period * self.period
+        whole = count // self.period * self.period
 
         def one_period(carry: Any, inputs: Any) -> tuple[Any, None]:
             times, draws = inputs  # [period], [period, ...]; at the end maybe fewer
@@ -133,16 +146,6 @@ class Program:
         sums = {name: total + metrics[name] if name in metrics else total for name, total in sums.items()}
         counts = {name: count + alive if name in metrics else count for name, count in counts.items()}
         return progress, sums, counts
-
-    def _metric_names(self, progress: Progress, agents: Agents, data: Data) -> list[str]:
-        """Every metric, found without computing anything: phase 0 reports them all."""
-
-        def probe(progress: Progress, agents: Agents) -> dict[str, Array]:
-            drawn = jax.vmap(lambda agent: self._draw(agent, data.layout, jnp.int32(0)))(agents)
-            step = partial(self._agent_update, data=data, update=jnp.int32(0), phase=0)
-            return jax.vmap(step)(progress, agents, drawn)[1]
-
-        return list(jax.eval_shape(probe, progress, agents))
 
     # ---- one agent ----------------------------------------------------------------------------------------------
     def _agent_update(
@@ -193,25 +196,6 @@ class Program:
                 (part - agent.observation_mean) / agent.observation_scale for part in (observations, following)
             )
         return Batch(observations, actions, rewards, following, terminated, weights)
-
-
-def choose_chunk(num_updates: int, period: int, log_every: int | None) -> int:
-    """Updates per call of the compiled program: about a fiftieth of the training (or ``log_every``), a multiple of the period.
-
-    If possible the chunk divides the training, because a shorter last call would be compiled anew.
-    """
-    wanted = log_every or max(BLOCK_UPDATES, num_updates // _LOGS_PER_TRAINING)
-    wanted = max(period, wanted // period * period)
-    for chunk in range(wanted, min(4 * wanted, num_updates) + 1, period):
-        if num_updates % chunk == 0:
-            return chunk
-    return num_updates if num_updates <= 4 * wanted else wanted
-
-
-def choose_block(chunk: int, period: int) -> int:
-    """The largest block that divides the chunk, again to compile one size only."""
-    sizes = [size for size in range(period, min(BLOCK_UPDATES, chunk) + 1, period) if chunk % size == 0]
-    return max(sizes, default=min(BLOCK_UPDATES, chunk))
 
 
 def _all_finite(states: Any) -> Array:

@@ -7,7 +7,8 @@ import time
 import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import partial
+from functools import cached_property, partial
+from itertools import islice
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -25,9 +26,10 @@ from upweight.engine.checkpoint import take_snapshot
 from upweight.engine.device import compilation_cache, interrupts_wait, number_types
 from upweight.engine.folder import TrainingFolder, describe_training
 from upweight.engine.plan import Plan, make_plan
-from upweight.engine.population import Agents, Data, Program, Progress, choose_block, choose_chunk
+from upweight.engine.population import Agents, Data, Interval, Program, Progress
 from upweight.engine.prepare import make_agents, make_data, make_setup
 from upweight.engine.run import Run, check_runs
+from upweight.engine.schedule import Schedule, make_schedule
 from upweight.engine.tracking import Callback, Record
 from upweight.policies.policy import Policy
 
@@ -36,6 +38,7 @@ class TrainingPaused(UpweightError):
     """A training met its deadline; its folder holds a checkpoint to go on from with ``resume=True``."""
 
 
+CHUNK_SECONDS = 2.0  # between two looks at the device: for progress, checkpoints, deadlines and Ctrl-C
 _log = logging.getLogger("upweight")
 
 
@@ -142,13 +145,10 @@ class _Task:
     def title(self) -> str:
         return f"{self.runs[0].method.name} x {len(self.runs)}"
 
-    @property
-    def period(self) -> int:
-        return self.runs[0].method.period(self.runs[0].config)
-
-    @property
-    def chunk(self) -> int:
-        return choose_chunk(self.num_updates, self.period, self.log_every)
+    @cached_property
+    def schedule(self) -> Schedule:
+        first = self.runs[0]
+        return make_schedule(self.num_updates, self.log_every, first.method, first.config, len(self.runs))
 
     def metrics_of(self, number: int, history: Sequence[Record]) -> list[Record]:
         return [record for record in history if record["run"] == number]
@@ -159,19 +159,29 @@ class Advance(NamedTuple):
 
     progress: Progress  # used up when the next advance is asked for
     num_updates: int  # in all
-    records: list[Record]  # a mean of each metric, per run that was healthy
+    records: list[Record]  # at the end of a log interval: a mean of each metric, per run that was healthy
 
 
 def advances(
     program: Program, agents: Agents, data: Data, progress: Progress, done: int, task: _Task
 ) -> Iterator[Advance]:
-    """The training itself, a chunk of updates at a time; nothing but the device changes."""
+    """The training itself, a chunk of about two seconds at a time; nothing but the device changes.
+
+    A chunk ends where a log interval does at the latest. The first is one piece; the next are as long as the last one's speed
+    promises.
+    """
+    pieces = 1
     while done < task.num_updates:
-        count = min(task.chunk, task.num_updates - done)
+        began, chunk = time.perf_counter(), list(islice(task.schedule.pieces(done), pieces))
         with interrupts_wait():
-            progress, sums, counts = program.advance(progress, agents, data, done, count)
-            done += count
-            records = _records(task.numbers, done, *jax.device_get((sums, counts)))
+            for piece in chunk:
+                progress = program.advance(progress, agents, data, piece)
+            jax.block_until_ready(progress)  # type: ignore[no-untyped-call]
+        done, records = chunk[-1].end, []
+        pieces = max(1, int(len(chunk) * CHUNK_SECONDS / (time.perf_counter() - began)))
+        if progress.interval is not None and done == task.schedule.interval_end(chunk[-1].first):
+            records = _records(task.numbers, done, *jax.device_get((progress.interval.sums, progress.interval.counts)))
+            progress = progress._replace(interval=None)
         yield Advance(progress, done, records)
 
 
@@ -192,22 +202,24 @@ def _records(numbers: Sequence[int], done: int, sums: Mapping[str, Any], counts:
 def _train_program(task: _Task, recorder: "_Recorder | None", callbacks: Sequence[Callback]) -> list[RunResult]:
     """Train the runs of one program to the end, telling those who listen after each chunk."""
     method, config = task.runs[0].method, task.runs[0].config
-    program = Program(method, config, task.setup, block=choose_block(task.chunk, task.period))
+    program = Program(method, config, task.setup)
     with interrupts_wait():
         data = make_data(task.dataset, method, task.setup)
         agents = make_agents(task.dataset, task.runs, task.setup, task.num_updates)
         progress, done, history = program.start(agents), 0, list[Record]()
         if recorder is not None:
-            progress, done, history = recorder.resume(progress)
+            interval = jax.eval_shape(program.begin_interval, progress, agents, data)
+            progress, done, history = recorder.resume(progress, interval)
         jax.block_until_ready(progress)  # type: ignore[no-untyped-call]
     with recorder.writing if recorder is not None else contextlib.nullcontext():
-        began = time.perf_counter()
+        began, latest = time.perf_counter(), list[Record]()
         for step in advances(program, agents, data, progress, done, task):
             rate = (step.num_updates - done) / (time.perf_counter() - began)
             progress, done, records = step
-            report(task.title, done, task.num_updates, _detail(rate, len(task.runs), records))
             history += records
-            for callback in callbacks:
+            latest = records or latest
+            report(task.title, done, task.num_updates, _detail(rate, len(task.runs), latest))
+            for callback in callbacks if progress.interval is None else ():
                 callback(records)
             if recorder is not None:
                 recorder.keep(step)
@@ -225,7 +237,7 @@ class _Recorder:
         self, folder: TrainingFolder, program: int, task: _Task, every: int | None, deadline: float | None
     ) -> None:
         self._folder, self._program, self._task = folder, program, task
-        self._every = every or 10 * task.chunk
+        self._every = every or 10 * task.schedule.interval
         self._deadline = math.inf if deadline is None else deadline
         self._saved_at = 0
         self.writing = Background()
@@ -241,9 +253,10 @@ class _Recorder:
             for number, run, outcome, policy in zip(task.numbers, task.runs, *found, strict=True)
         ]
 
-    def resume(self, fresh: Progress) -> tuple[Progress, int, list[Record]]:
-        """Where an earlier call was, or the beginning; and what was logged until there."""
-        progress, self._saved_at = self._folder.load_checkpoint(self._program, fresh) or (fresh, 0)
+    def resume(self, fresh: Progress, interval: Interval) -> tuple[Progress, int, list[Record]]:
+        """Where an earlier call was, maybe within an interval (of that structure), or the beginning; and its log until there."""
+        likes = fresh._replace(interval=interval), fresh
+        progress, self._saved_at = self._folder.load_checkpoint(self._program, *likes) or (fresh, 0)
         return progress, self._saved_at, self._folder.read_metrics(self._task.numbers, self._saved_at)
 
     def keep(self, step: Advance) -> None:

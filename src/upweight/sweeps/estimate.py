@@ -1,19 +1,18 @@
 """How long populations may take, before anything is measured: good to a factor of two."""
 
-import itertools
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import jax
 
 from upweight.engine.algorithm import find_algorithm
+from upweight.engine.schedule import operations_per_update
 from upweight.rollout.processes import usable_cores
-from upweight.studies.run_spec import RunSpec, config_of
+from upweight.studies.run_spec import config_of
 from upweight.sweeps.packing import Population
 
 _OPERATIONS_PER_SECOND = {"cpu": 55e9, "gpu": 45e12}  # of matrix products, per core or device, as training reaches them
 _COMPILE_SECONDS = 10
-_TYPICAL_INPUT = 24  # numbers of an observation and an action
 _SECONDS_PER_STEP = 120e-6  # of a simulator, on one core
 _STEPS_PER_EPISODE = 800
 
@@ -38,21 +37,16 @@ def estimate_time(populations: Sequence[Population], done: Mapping[str, float]) 
     operations = 0.0
     for population in populations:
         left = 1.0 - done.get(population.population_id, 0.0)
-        operations += left * sum(run.updates * operations_per_update(run) for run in population.runs)
+        operations += left * sum(
+            run.updates * operations_per_update(find_algorithm(run.algorithm), config_of(run))
+            for run in population.runs
+        )
     steps = _STEPS_PER_EPISODE * sum(run.episodes for population in populations for run in population.runs)
     return Estimate(
         training=operations / speed + _COMPILE_SECONDS * len(populations),
         evaluation=steps * _SECONDS_PER_STEP / cores,
         device=f"{cores} CPU core{'' if cores == 1 else 's'}" if kind == "cpu" else jax.devices()[0].device_kind,
     )
-
-
-def operations_per_update(run: RunSpec) -> float:
-    """Floating-point operations of the matrix products: forward and backward of every row that meets a network."""
-    config = config_of(run)
-    widths = (_TYPICAL_INPUT, *config.hidden_units, 1)
-    weights = sum(inputs * outputs for inputs, outputs in itertools.pairwise(widths))
-    return 4.0 * find_algorithm(run.algorithm).network_rows(config) * weights
 
 
 def _duration(seconds: float) -> str:
