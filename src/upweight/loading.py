@@ -1,7 +1,9 @@
-"""The one ``load``: a file, a Minari dataset, or a dataset by name."""
+"""The one ``load``: a file, a Minari dataset, or a dataset by name; and what else will do where a dataset is wanted."""
 
 import os
 import re
+from collections.abc import Mapping
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +17,11 @@ from upweight.io.registry import load as load_file
 from upweight.recipes.make import make_dataset
 from upweight.recipes.recipe import recipe_names
 
+AnyDataset = (
+    Dataset | str | os.PathLike[str] | Any
+)  # what as_dataset takes: also frames, and datasets of other libraries
+_FRAMES = ("pandas", "polars", "pyarrow")
+_ADAPTED = ("d3rlpy", "minari")  # libraries whose adapter has an as_dataset of its own
 _PLAIN_NAME = re.compile(r"[a-z0-9]+(-[a-z0-9]+)+")  # no folder, no suffix
 
 
@@ -52,6 +59,31 @@ def load(
     if guard:
         look_first(text, format=format, success=success if isinstance(success, str) else None, **options)
     return load_file(text, format=format, horizon=horizon, num_actions=num_actions, success=success, **options)
+
+
+def as_dataset(source: AnyDataset) -> Dataset:
+    """A dataset from whatever is one: a path or a name (:func:`load`), a frame, a dataset of d3rlpy or Minari, or itself.
+
+    A library is imported only where ``source`` comes from it.
+    """
+    if isinstance(source, Dataset):
+        return source
+    if isinstance(source, str | os.PathLike):
+        return load(source)
+    homes = {kind.__module__.partition(".")[0] for kind in type(source).__mro__}
+    if isinstance(source, Mapping) or homes & set(_FRAMES):
+        try:
+            return Dataset.from_frame(source)
+        except DatasetError as error:
+            raise DatasetError(f"{error}; Dataset.from_frame makes a dataset of any table") from None
+    for library in homes & set(_ADAPTED):
+        made: Dataset = import_module(f"upweight.adapters.{library}").as_dataset(source)
+        return made
+    raise DatasetError(
+        "expected a dataset: an upweight.Dataset, a path or the name of one, a frame (pandas, polars, Arrow, or a mapping of "
+        f"columns), or a dataset of d3rlpy or Minari, found {type(source).__name__}; Dataset.from_arrays and from_episodes "
+        "make one of arrays"
+    )
 
 
 def is_recipe(name: str) -> bool:

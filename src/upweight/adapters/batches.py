@@ -10,7 +10,8 @@ from upweight.base.checks import whole_number
 from upweight.base.errors import AdapterError
 from upweight.base.optional import require
 from upweight.base.text import Shown
-from upweight.data.dataset import Dataset, Transitions
+from upweight.data.dataset import Transitions
+from upweight.loading import AnyDataset, as_dataset
 
 _LIBRARIES = {"numpy": "", "torch": "torch", "jax": "train"}  # and the extra that brings it
 _Made = tuple[Transitions, dict[str, Any]]  # a batch, and where the generator stood after it
@@ -57,7 +58,7 @@ class Batches(Shown, Iterator[Transitions]):
 
 
 def batches(
-    dataset: Dataset,
+    dataset: AnyDataset,
     weighting: GivenWeighting,
     batch_size: int = 256,
     *,
@@ -68,16 +69,18 @@ def batches(
 ) -> Batches:
     r"""Batches of transitions, step t of episode i having probability :math:`w_i / \sum_j w_j T_j`.
 
+    ``dataset`` may also be a path, the name of one, a frame, or a dataset of d3rlpy or Minari.
     ``arrays`` is "numpy", "torch" or "jax"; ``device`` is where PyTorch or JAX should put them. ``prefetch`` batches are made
     ahead by a thread (0: none). The same seed gives the same batches, whatever the other options.
     """
     for name, value, least in (("batch_size", batch_size, 1), ("prefetch", prefetch, 0)):
         whole_number(name, value, least=least, error=AdapterError)
     convert = _converter(arrays, device)
-    draws = Draws.of(dataset, weighting, seed)
+    given = as_dataset(dataset)
+    draws = Draws.of(given, weighting, seed)
 
     def make(rows: Any) -> Transitions:
-        return Transitions(*map(convert, dataset.transitions(rows)))
+        return Transitions(*map(convert, given.transitions(rows)))
 
     return Batches(draws, make, batch_size, prefetch)
 

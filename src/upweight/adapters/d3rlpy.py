@@ -132,6 +132,13 @@ class WeightedReplayBuffer(ReplayBuffer):
         return [self.trajectory_slicer(*self._fixed.at_row(row), length) for row in rows.tolist()]
 
 
+def as_dataset(source: Any) -> Dataset:
+    """The episodes of a replay buffer; its actions are discrete if d3rlpy says so."""
+    dataset = _log_of_buffer(source, gathers=False).dataset
+    space, size = _actions_of(source, dataset.actions, None, None)
+    return dataset.with_num_actions(size) if space == ActionSpace.DISCRETE else dataset
+
+
 class _Log(NamedTuple):
     """The same N episodes twice: as a flat log of M steps to weight and draw, and as d3rlpy's objects."""
 

@@ -31,6 +31,7 @@ from upweight.engine.prepare import make_agents, make_data, make_setup
 from upweight.engine.run import Run, check_runs
 from upweight.engine.schedule import Schedule, make_schedule
 from upweight.engine.tracking import Callback, Record
+from upweight.loading import AnyDataset, as_dataset
 from upweight.policies.policy import Policy
 
 
@@ -67,16 +68,17 @@ class RunResult:
 
 
 def plan_training(
-    dataset: Dataset, runs: Sequence[Run], *, precision: str = "float32", max_agents: int | None = None
+    dataset: AnyDataset, runs: Sequence[Run], *, precision: str = "float32", max_agents: int | None = None
 ) -> Plan:
     """How the runs would be packed, and the memory they would take; compiles nothing."""
+    dataset = as_dataset(dataset)
     with number_types(precision):
         check_runs(dataset, runs)
         return make_plan(dataset, runs, make_setup(dataset, precision), max_agents=max_agents)
 
 
 def train(
-    dataset: Dataset,
+    dataset: AnyDataset,
     runs: Sequence[Run],
     *,
     num_updates: int,
@@ -91,6 +93,7 @@ def train(
 ) -> list[RunResult]:
     """Train every run, as many as fit at a time, and return one result per run, in order.
 
+    ``dataset`` may also be a path, the name of one, a frame, or a dataset of d3rlpy or Minari.
     ``precision``: "float32", "bfloat16" (products and activations; parameters stay float32) or "float64". With an ``output``
     folder, metrics, checkpoints and policies are written there, and ``resume=True`` goes on after an interruption.
     ``callbacks`` are called with the new metric records at each log interval. ``max_agents`` limits how many train together; a
@@ -102,6 +105,7 @@ def train(
         raise ConfigError("a deadline needs an output folder, to keep what was done until then")
     if resume and output is None:
         raise ConfigError("resume needs the output folder of the training to go on with")
+    dataset = as_dataset(dataset)
     with number_types(precision), compilation_cache():
         check_runs(dataset, runs)
         if (note := codes_note(dataset)) is not None:

@@ -19,6 +19,7 @@ from upweight.inspection.effect import Effect, Good, describe_weighting, good_ep
 from upweight.inspection.starts import Starts, look_at_starts, varying_starts
 from upweight.inspection.suggestion import Suggestion, suggest_from
 from upweight.inspection.text import render, render_html
+from upweight.loading import AnyDataset, as_dataset
 from upweight.weightings.advantage_weighting import AdvantageWeighting
 from upweight.weightings.half import Half
 from upweight.weightings.return_weighting import ReturnWeighting
@@ -104,7 +105,7 @@ class Inspection(Shown):
 
 
 def inspect(
-    dataset: Dataset,
+    dataset: AnyDataset,
     *,
     weightings: Sequence[Weighting | NDArray[np.float64]] | None = None,
     env: str | None = None,
@@ -112,9 +113,11 @@ def inspect(
 ) -> Inspection:
     """Measure a dataset and what weightings would make of it; reads rewards, flags and first observations only.
 
+    ``dataset`` may also be a path, the name of one, a frame, or a dataset of d3rlpy or Minari.
     ``weightings``: those to compare with uniform sampling, by default the paper's. ``env`` names the task whose
     reference scores normalise the returns. Data without rewards are described, and nothing is suggested.
     """
+    dataset = as_dataset(dataset)
     if np.prod(dataset.observation_shape, dtype=object) <= _MAX_CHECKED_FEATURES:
         dataset.initial_observations  # noqa: B018  (a NaN there is worth knowing, whatever is compared)
     judged = _judge(dataset, weightings, env, confidence) if dataset.has_rewards or weightings else _NOT_JUDGED

@@ -19,6 +19,7 @@ from upweight.data.statistics import mass_per_label, positive_sided_variance
 from upweight.inspection.choice import FEW_EPISODES, PAPER_TEMPERATURE, Choice, choices, choose, colder, safe
 from upweight.inspection.effect import Good, describe_weighting, good_episodes, mass_per_start
 from upweight.inspection.starts import Starts, look_at_starts
+from upweight.loading import AnyDataset, as_dataset
 from upweight.weightings.advantage_weighting import NOISE
 from upweight.weightings.uniform import Uniform
 from upweight.weightings.weighting import Weighting
@@ -53,9 +54,12 @@ class Suggestion(Shown):
         return {"weighting": describe_weighting(self.weighting.to_dict()), "helps": self.helps}
 
 
-def suggest(dataset: Dataset, *, env: str | None = None) -> Suggestion:
-    """Propose weighting and temperature; ``env`` (e.g. "hopper") lets returns be judged on D4RL's scale."""
-    return suggest_from(dataset, env=env, starts=None)
+def suggest(dataset: AnyDataset, *, env: str | None = None) -> Suggestion:
+    """Propose weighting and temperature; ``env`` (e.g. "hopper") lets returns be judged on D4RL's scale.
+
+    ``dataset`` may also be a path, the name of one, a frame, or a dataset of d3rlpy or Minari.
+    """
+    return suggest_from(as_dataset(dataset), env=env, starts=None)
 
 
 def suggest_from(dataset: Dataset, *, env: str | None, starts: Starts | None) -> Suggestion:
