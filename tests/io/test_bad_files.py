@@ -29,7 +29,7 @@ class Bomb:
         return Path.touch, (self.path,)
 
 
-@pytest.mark.parametrize("key", ["observations", "actions", "rewards", "terminals"])
+@pytest.mark.parametrize("key", ["observations", "actions", "terminals"])
 def test_a_missing_key(tmp_path: Path, key: str) -> None:
     path = tmp_path / "a.hdf5"
     uw.save(random_dataset(), path)

@@ -95,6 +95,13 @@ def test_a_horizon_marks_cuts_by_the_collector(tmp_path: Path) -> None:
         uw.load(write(tmp_path / "a.hdf5"), horizon=0)
 
 
+def test_demonstrations_without_rewards(tmp_path: Path) -> None:
+    path = write(tmp_path / "a.hdf5", rewards=None, success=np.array([0, 1, 0, 0, 0]))
+    assert not uw.load(path).has_rewards
+    assert uw.inspect(path).returns is None
+    assert uw.load(path, success="success").returns.tolist() == [1.0, 0.0]
+
+
 def test_success_flags_of_the_files_own(tmp_path: Path) -> None:
     goal = np.array([0, 0, 0, 1, 0])
     path = write(tmp_path / "a.hdf5", **{"infos/goal_achieved": goal, "mine": 1 - goal})

@@ -111,7 +111,7 @@ def inspect(
     env: str | None = None,
     confidence: float = 0.95,
 ) -> Inspection:
-    """Measure a dataset and what weightings would make of it; reads rewards, flags and first observations only.
+    """Measure a dataset and what weightings would make of it; reads rewards, flags, first observations and some actions.
 
     ``dataset`` may also be a path, the name of one, a frame, or a dataset of d3rlpy or Minari.
     ``weightings``: those to compare with uniform sampling, by default the paper's. ``env`` names the task whose

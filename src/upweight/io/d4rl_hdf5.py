@@ -1,9 +1,9 @@
 """D4RL's HDF5 layout: flat arrays with ``terminals`` and ``timeouts``.
 
 Oddities that are read: rewards and flags of shape [M, 1], flags as numbers, float64 replay sets, no ``timeouts`` (fine
-while some step is terminal), no ``next_observations`` (the last step of a timed-out episode is then not trainable), a
-trailing fragment. Antmaze-v0 files flag every step at the goal as terminal while the rollout goes on: they are cut as
-flagged, into many one-step episodes, which is how the paper counts them.
+while some step is terminal), no ``rewards`` (demonstrations), no ``next_observations`` (the last step of a timed-out
+episode is then not trainable), a trailing fragment. Antmaze-v0 files flag every step at the goal as terminal while the
+rollout goes on: they are cut as flagged, into many one-step episodes, which is how the paper counts them.
 
 Labels, the number of actions, cut episodes and last steps whose next observation is unknown (the file repeats the last one
 there) have no place in D4RL's layout; they are kept in a group ``upweight`` that other readers ignore.
@@ -29,13 +29,13 @@ _OWN = "upweight"
 def read(path: Path) -> Dataset:
     """Rewards and flags at once; observations and actions when they are looked at."""
     with open_hdf5(path) as file:
-        for key in ("observations", "actions", "rewards", "terminals"):
+        for key in ("observations", "actions", "terminals"):
             dataset_at(file, key, path)  # so that a missing one is reported before anything is read
         own = _own_group(file, path)
         return Dataset.from_arrays(
             observations=HDF5Column(file, "observations", path),
             actions=HDF5Column(file, "actions", path),
-            rewards=read_array(file, "rewards", path),
+            rewards=read_array(file, "rewards", path) if "rewards" in file else None,
             terminated=as_flags(read_array(file, "terminals", path), key="terminals", source=str(path)),
             truncated=as_flags(read_array(file, "timeouts", path), key="timeouts", source=str(path))
             if "timeouts" in file
