@@ -1,6 +1,10 @@
 """Readers under fire: whatever the bytes or the structure, a dataset or a clean DatasetError."""
 
+import json
+import os
 import shutil
+import subprocess
+import sys
 import tempfile
 import warnings
 from collections.abc import Callable
@@ -46,34 +50,24 @@ def originals(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
     return {name: folder / name for name in formats()}
 
 
-def mutate_bytes(data: bytes, edits: list[tuple[float, int]], cut: float | None) -> bytes:
-    out = bytearray(data)
-    for where, value in edits:
-        out[int(where * (len(out) - 1))] = value
-    return bytes(out if cut is None else out[: int(cut * len(out))])
-
-
-edits = st.lists(st.tuples(st.floats(0, 1), st.integers(0, 255)), min_size=1, max_size=20)
-
-
 @pytest.mark.slow
-@pytest.mark.parametrize("name", list(formats()))
-@EXAMPLES
-@given(edits=edits, cut=st.one_of(st.none(), st.floats(0, 1)), which=st.floats(0, 1))
-def test_mutated_bytes(
-    originals: dict[str, Path], name: str, edits: list[tuple[float, int]], cut: float | None, which: float
-) -> None:
-    with tempfile.TemporaryDirectory() as folder:
-        path = Path(folder) / "data"
-        if originals[name].is_dir():
-            shutil.copytree(originals[name], path)
-            files = sorted(file for file in path.rglob("*") if file.is_file())
-            victim = files[int(which * (len(files) - 1))]
-        else:
-            shutil.copy(originals[name], path)
-            victim = path
-        victim.write_bytes(mutate_bytes(victim.read_bytes(), edits, cut))
-        attempt(path)
+def test_mutated_bytes(tmp_path: Path) -> None:
+    """In watched processes, since libraries crash and hang on some; benchmarks/results/fuzz.json has greater numbers."""
+    subprocess.run(
+        [sys.executable, "fuzz.py", "--tries", "150", "--minutes", "1"],
+        cwd=Path(__file__).parents[2] / "benchmarks",
+        env={**os.environ, "UPWEIGHT_RESULTS": str(tmp_path)},
+        check=True,
+        capture_output=True,
+    )
+    results = json.loads((tmp_path / "fuzz.json").read_text())["results"]
+    assert {result["format"] for result in results} >= formats().keys()
+    for result in results:
+        assert result["accepted"] > 0, result
+        assert result["refused"] > 0, result
+        assert result["other_exceptions"] == result["past_guard"] == 0, result
+        if result["format"] not in {"d4rl", "d3rlpy", "minari"}:  # libhdf5 crashes and hangs; its guard is for that
+            assert result["crashes"] == result["hangs"] == 0, result
 
 
 odd_arrays = st.sampled_from(
