@@ -31,7 +31,7 @@ from upweight.report.results import Results, collect
 from upweight.report.statistics.intervals import Intervals
 from upweight.report.table import as_markdown
 from upweight.report.tables import ScoreTable, aggregate_table, score_tables
-from upweight.studies.store import open_store
+from upweight.studies.readers import open_store
 
 ROOT = Path(__file__).parents[1]
 MIXED = RESULTS / "mixed.jsonl"

@@ -20,7 +20,7 @@ from upweight.report.statistics.aggregate import mean
 from upweight.report.statistics.bootstrap import interval
 from upweight.report.statistics.intervals import Intervals, deserves_a_mark
 from upweight.report.tables import Score, ScoreTable, score_tables
-from upweight.studies.store import open_store
+from upweight.studies.readers import open_store
 
 ROOT = Path(__file__).parents[1]
 RESULTS = ROOT / "benchmarks" / "results"

@@ -71,7 +71,8 @@ from upweight.studies.experiment_file import (
     find_experiment as find_experiment,
     read_experiment as read_experiment,
 )
-from upweight.studies.store import Store as Store, open_store as open_store
+from upweight.studies.readers import open_store as open_store
+from upweight.studies.store import Store as Store
 from upweight.sweeps.sweep import (
     SweepPlan as SweepPlan,
     SweepResult as SweepResult,

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from upweight.base.files import atomic_target, clear_leftovers, read_json, remove_folder, write_json
+from upweight.base.files import atomic_target, clear_leftovers, read_json, read_log, remove_folder, write_json
 
 WITH_LITTLE_ROOM = """
     import resource, signal, sys
@@ -120,3 +120,10 @@ def test_json_is_written_whole_and_read_with_care(tmp_path: Path) -> None:
         assert read_json(path) is None
     with pytest.raises(FileNotFoundError):
         read_json(tmp_path / "missing.json")
+
+
+def test_a_log_is_read_past_what_was_cut(tmp_path: Path) -> None:
+    path = tmp_path / "log.jsonl"
+    assert list(read_log(path, {"a"})) == []
+    path.write_bytes(b'{"a": 1}\n{"b": 2}\n[3]\n\xff\n' + b"[" * 100_000 + b'\n{"a": 4, "b": 5}\n{"a": ')
+    assert list(read_log(path, {"a"})) == [{"a": 1}, {"a": 4, "b": 5}]

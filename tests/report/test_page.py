@@ -224,7 +224,7 @@ def test_bad_input(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert "not a store of results" in capsys.readouterr().err
     with pytest.raises(DatasetError, match="ends in .html"):
         write_report(tmp_path / "empty", tmp_path / "out.pdf")
-    with pytest.raises(DatasetError, match="which is a store of results; choose another name"):
+    with pytest.raises(DatasetError, match="which holds results; choose another name"):
         write_report(tmp_path / "empty", tmp_path / "empty.html")
     assert sorted(path.name for path in tmp_path.iterdir()) == ["empty"]
 

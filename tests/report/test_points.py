@@ -10,7 +10,8 @@ from upweight.report.points import at_best, at_point, best_table, shared_points,
 from upweight.report.results import collect
 from upweight.report.statistics.intervals import Intervals
 from upweight.report.tables import aggregate_table, score_tables
-from upweight.studies.store import Store, open_store
+from upweight.studies.readers import open_store
+from upweight.studies.store import Store
 
 INTERVALS = Intervals(resamples=50)
 HOPPER = "hopper-expert-random-5"

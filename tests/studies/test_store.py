@@ -10,8 +10,9 @@ import pytest
 from support.results import add_dataset, add_runs, data_spec, make_study
 from upweight.base.errors import DatasetError
 from upweight.studies.experiment_file import read_experiment
+from upweight.studies.readers import open_store
 from upweight.studies.run_spec import DataSpec, run_spec_from_dict
-from upweight.studies.store import Store, open_store
+from upweight.studies.store import Store
 
 
 def test_a_packed_store_reads_like_the_folder(tmp_path: Path) -> None:

@@ -88,6 +88,17 @@ def read_json(path: Path) -> Any:
         return None
 
 
+def read_log(path: Path, keys: set[str]) -> Iterator[dict[str, Any]]:
+    """The records of a log that have all of the keys, one per line; what a killed process left half written is passed over."""
+    for line in path.read_text(encoding="utf-8", errors="replace").splitlines() if path.exists() else []:
+        try:
+            record = json.loads(line)
+        except (ValueError, RecursionError):
+            continue
+        if isinstance(record, dict) and keys <= record.keys():
+            yield record
+
+
 def _flush(path: Path) -> None:
     """Wait until a file, or the list of what is in a folder, is on the disk."""
     is_folder = path.is_dir()

@@ -7,7 +7,7 @@ from upweight.cli.terminal import print_json
 from upweight.report.replicate import replicate
 from upweight.report.results import collect
 from upweight.report.statistics.intervals import Intervals
-from upweight.studies.store import open_store
+from upweight.studies.readers import open_store
 
 NAME = "replicate"
 HELP = "check the paper's claims against a store of results, with the numbers"

@@ -7,10 +7,11 @@ from upweight.cli.options import count
 from upweight.report.page import write_report
 
 NAME = "report"
-HELP = "turn a store of results into a page with tables and figures, the paper's numbers beside yours"
+HELP = "turn the results of sweep or train into a page with tables and figures, the paper's numbers beside yours"
 EXAMPLES = """\
 examples:
   upweight sweep demo -o results/ && upweight report results/ -o report.html       # two minutes on two cores
+  upweight evaluate runs/iql && upweight report runs/iql   # one training: its scores, and how its losses went
   upweight report results/ packed.jsonl -o report.html      # several stores at once, folders or packed files
   upweight report results/ -o early.html --updates 100000   # runs of another length
   upweight report results/ --title "ICU, third export"      # else the page is called as the folder or file
@@ -25,7 +26,7 @@ there are no reference scores; the page lists every run"""
 
 def add_results(parser: argparse.ArgumentParser) -> None:
     """Which results to look at, and the bootstrap of their intervals; also for ``upweight replicate``."""
-    about = "folder written by `upweight sweep`, or a file that `Store.pack` wrote"
+    about = "folder written by `upweight sweep` or `upweight train`, or a file that `Store.pack` wrote"
     parser.add_argument("results", metavar="RESULTS", type=Path, nargs="+", help=about)
     parser.add_argument("--seed", type=int, default=0, help="of the bootstrap (default: 0)")
     parser.add_argument("--resamples", type=int, default=2000, help="of the bootstrap (default: 2000)")

@@ -11,13 +11,13 @@
 
 import hashlib
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
 from upweight.base.errors import CheckpointError, DatasetError
-from upweight.base.files import atomic_target, clear_leftovers, naming, read_json, write_json
+from upweight.base.files import atomic_target, clear_leftovers, naming, read_json, read_log, write_json
 from upweight.data.dataset import Dataset
 from upweight.data.fingerprint import fingerprint
 from upweight.engine.checkpoint import Snapshot, Tree, damage_named, load_checkpoint, save_checkpoint
@@ -26,6 +26,7 @@ from upweight.engine.tracking import Record
 from upweight.policies.policy import Policy, load_policy
 
 FORMAT_VERSION = 1
+_LOGGED = {"run", "updates"}  # in every line of the log
 
 
 class TrainingFolder:
@@ -99,7 +100,7 @@ class TrainingFolder:
         path = self.path / "metrics.jsonl"
         if not path.exists():
             return []
-        kept = [record for record in _read_log(path) if record["run"] not in runs or record["updates"] <= up_to]
+        kept = [record for record in read_log(path, _LOGGED) if record["run"] not in runs or record["updates"] <= up_to]
         with atomic_target(path) as target:
             target.write_text("".join(json.dumps(record) + "\n" for record in kept))
         return [record for record in kept if record["run"] in runs]
@@ -136,20 +137,9 @@ def share_done(path: Path) -> float:
     except (FileNotFoundError, TypeError, KeyError):  # not begun, or damaged
         return 0.0
     done: dict[int, int] = {}
-    for record in _read_log(path / "metrics.jsonl"):
+    for record in read_log(path / "metrics.jsonl", _LOGGED):
         done[record["run"]] = max(done.get(record["run"], 0), record["updates"])
     return min(1.0, sum(done.values()) / total)
-
-
-def _read_log(path: Path) -> Iterator[Record]:
-    """The records of a log; lines that a killed process left half written are passed over."""
-    for line in path.read_text(errors="replace").splitlines() if path.exists() else []:
-        try:
-            record = json.loads(line)
-        except ValueError:
-            continue
-        if isinstance(record, dict) and {"run", "updates"} <= record.keys():
-            yield record
 
 
 def describe_training(dataset: Dataset, runs: Sequence[Run], num_updates: int, precision: str) -> dict[str, Any]:

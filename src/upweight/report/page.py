@@ -11,7 +11,7 @@ from upweight.base.errors import DatasetError
 from upweight.base.files import atomic_target
 from upweight.data.reference_scores import D4RL_REFERENCE_SCORES
 from upweight.report.figures.drawing import as_file
-from upweight.report.figures.figures import ReportFigure, all_figures, overview_figure
+from upweight.report.figures.figures import ReportFigure, all_figures, losses_figure, overview_figure
 from upweight.report.points import CHOSEN, best_point, best_table
 from upweight.report.results import ReportRun, Results, collect
 from upweight.report.statistics.bootstrap import FEW_RUNS
@@ -19,7 +19,7 @@ from upweight.report.statistics.intervals import Intervals
 from upweight.report.table import Table, as_csv, as_html, as_latex, as_markdown, html_table
 from upweight.report.tables import ScoreTable, aggregate_table, dataset_table, legend, score_tables, score_text
 from upweight.report.verdict import verdict
-from upweight.studies.store import open_store
+from upweight.studies.readers import open_store
 
 _USUAL_STORE = "results"  # says nothing
 
@@ -36,17 +36,15 @@ def write_report(
 ) -> Path:
     """Write the page to ``output`` (``report.html``) and tables and figures into the folder of that name (``report/``).
 
-    ``store_path`` may name several stores; ``seed`` and ``resamples`` are those of the intervals. The page is called
-    ``title`` or, without one, as the stores are. Returns the folder.
+    ``store_path`` may name several stores, or folders of trainings; ``seed`` and ``resamples`` are those of the intervals. The
+    page is called ``title`` or, without one, as the stores are. Returns the folder.
     """
     page = Path(output)
     if page.suffix not in {".html", ".htm"}:
         raise DatasetError(f"{page}: expected a page that ends in .html")
     folder = page.with_suffix("")
-    if (folder / "store.json").exists():
-        raise DatasetError(
-            f"{page}: its tables would go into {folder}, which is a store of results; choose another name"
-        )
+    if any((folder / name).exists() for name in ("store.json", "plan.json")):
+        raise DatasetError(f"{page}: its tables would go into {folder}, which holds results; choose another name")
     paths = [store_path] if isinstance(store_path, str | Path) else list(store_path)
     report = make_report(collect([open_store(path) for path in paths], updates=updates), Intervals(seed, resamples))
     text = render_page(report, created or datetime.now(UTC), title)
@@ -86,18 +84,18 @@ class Report:
 
 
 def make_report(results: Results, intervals: Intervals) -> Report:
-    """Compute all tables and draw all figures."""
-    scores = score_tables(results, intervals)
+    """Compute all tables and draw all figures; runs that were never evaluated have losses to show."""
+    scores, losses = score_tables(results, intervals), losses_figure(results)
     return Report(
         results,
         intervals,
         verdict(results, intervals, scores),
-        overview_figure(results, intervals),
+        overview_figure(results, intervals) if results.shown else losses,
         scores,
         aggregate_table(results, intervals),
         best_table(results, intervals),
         dataset_table(results),
-        all_figures(results, intervals),
+        [*all_figures(results, intervals), *([losses] if losses.pictures else [])] if results.shown else [],
     )
 
 
@@ -106,8 +104,7 @@ def render_page(report: Report, created: datetime, title: str | None = None) -> 
     results = report.results
     drawn = [figure for figure in report.figures if figure.pictures]
     main = [
-        "<h2>Scores</h2>",
-        _note(*legend(report.scores)),
+        *(["<h2>Scores</h2>", _note(*legend(report.scores))] if report.scores else []),
         *(part for table in report.scores for part in (f"<h3>{_text(table.title)}</h3>", as_html(table.shown()))),
         *_section("Over all datasets", report.aggregates),
         *_section(f"Last and best policies (best: {CHOSEN})", report.best),
@@ -135,13 +132,13 @@ def _subject(results: Results) -> str:
     names = [name for source in results.sources if (name := Path(source).name.removesuffix(".jsonl")) != _USUAL_STORE]
     if names:
         return ", ".join(names)
-    datasets = list(dict.fromkeys(run.dataset.base for run in results.shown))
-    return f"{', '.join(results.methods)} on {datasets[0] if len(datasets) == 1 else f'{len(datasets)} datasets'}"
+    datasets = list(dict.fromkeys(run.dataset.base for run in results.shown or results.runs))
+    return f"{', '.join(results.updates)} on {datasets[0] if len(datasets) == 1 else f'{len(datasets)} datasets'}"
 
 
 def _facts(report: Report, created: datetime) -> str:
     results, intervals = report.results, report.intervals
-    seeds = sorted({run.seed for run in results.shown})
+    seeds = sorted({run.seed for run in results.shown or results.runs})
     updates = sorted(set(results.updates.values()))
     by_method = ", ".join(f"{method} {count:,}" for method, count in results.updates.items())
     left_out = len(results.runs) - len(results.shown)
@@ -152,8 +149,8 @@ def _facts(report: Report, created: datetime) -> str:
         "diverged": f"{diverged:,}" + (f", counted as {_diverged_score(results)}; listed above" if diverged else ""),
         "updates": f"{updates[0]:,}" if len(updates) == 1 else by_method,
         "seeds": f"{len(seeds)} ({', '.join(map(str, seeds))})",
-        "score": f"{_scale(results)}; mean over {_numbers(run.episodes for run in results.shown)} of the final policy",
-        "intervals": f"95%, {intervals.resamples:,} bootstrap resamples, seed {intervals.seed}",
+        **(_how_scored(results, intervals) if results.shown else {}),
+        **{f"settings of {run.method}": run.settings for run in results.runs if run.settings},
         "made with": "; ".join(f"{name} {' and '.join(found)}" for name, found in results.versions.items())
         or "unknown",
         "date": f"{created:%Y-%m-%d %H:%M} {created.tzname() or ''}".strip(),
@@ -163,7 +160,16 @@ def _facts(report: Report, created: datetime) -> str:
     return "<dl>" + "".join(f"<dt>{_text(key)}</dt><dd>{_text(value)}</dd>" for key, value in rows.items()) + "</dl>"
 
 
+def _how_scored(results: Results, intervals: Intervals) -> dict[str, str]:
+    return {
+        "score": f"{_scale(results)}; mean over {_numbers(run.episodes for run in results.shown)} of the final policy",
+        "intervals": f"95%, {intervals.resamples:,} bootstrap resamples, seed {intervals.seed}",
+    }
+
+
 def _warnings(results: Results) -> list[str]:
+    if not results.shown:
+        return []
     found = []
     fewest = results.fewest_seeds()
     if fewest < FEW_RUNS:

@@ -1,13 +1,12 @@
 """From stores to tidy results: one row per run under the names of a report, and the questions that can be asked of them."""
 
-import math
-from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
 
 from upweight.base.errors import DatasetError
-from upweight.data.reference_scores import find_reference_scores, normalize_returns
+from upweight.base.text import settings_text
 from upweight.report.names import (
     FAMILIES,
     DataKey,
@@ -22,9 +21,9 @@ from upweight.report.names import (
     sort_methods,
     sort_weightings,
 )
+from upweight.report.run_scores import RunScore, count_scores, score_of
 from upweight.studies.store import Record, StoreReader
 
-RANDOM_POLICY = 0.0  # as a normalised score
 SeedScores = dict[str, list[float]]  # dataset -> score of each seed
 
 
@@ -49,6 +48,10 @@ class ReportRun:
     points: tuple[
         tuple[int, float], ...
     ] = ()  # (updates, score) on the way and at the end, if it was evaluated on the way
+    losses: tuple[Mapping[str, float], ...] = field(
+        default=(), compare=False
+    )  # over the training, where they are known
+    settings: str = ""  # of the algorithm, all of them
 
     @property
     def diverged(self) -> bool:
@@ -237,11 +240,12 @@ def collect(stores: StoreReader | Sequence[StoreReader], *, updates: int | None 
     described = [record for store in chosen for record in store.datasets()]
     facts = {name: _facts(record, name) for record, name in _find_datasets(described, names)}
     marked = tuple(_leave_out(runs, wanted))
+    shown = [run for run in marked if not run.left_out]
     return Results(
         sources=tuple(str(store.path) for store in chosen),
         runs=marked,
         datasets=tuple(facts[dataset] for dataset in sort_datasets(facts)),
-        updates={method: wanted[method] for method in sort_methods(run.method for run in marked if not run.left_out)},
+        updates={method: wanted[method] for method in sort_methods(run.method for run in shown or marked)},
         versions=_versions(records),
     )
 
@@ -268,13 +272,15 @@ def _runs(records: Sequence[Record], names: Mapping[DataKey, DatasetName]) -> It
             data_sha256=record.get("data_sha256"),
             left_out=score.left_out,
             points=tuple(_points(record, score)),
+            losses=tuple(record.get("losses", ())),
+            settings=settings_text(spec["config"]),
         )
 
 
-def _points(record: Record, final: "RunScore") -> Iterator[tuple[int, float]]:
+def _points(record: Record, final: RunScore) -> Iterator[tuple[int, float]]:
     """Scores on the way, of the kind that the run's own is, and that; nothing if it was evaluated at its end alone."""
     for point in record.get("points", []):
-        value = _value({**record, **point, "status": "finished"}, normalized=final.normalized)
+        value = score_of({**record, **point, "status": "finished"}, normalized=final.normalized)
         if value is not None:
             yield point["updates"], value
     if record.get("points"):
@@ -333,64 +339,3 @@ def _versions(records: Sequence[Record]) -> dict[str, tuple[str, ...]]:
             if version is not None:
                 found.setdefault(str(package), set()).add(str(version))
     return {package: tuple(sorted(versions)) for package, versions in found.items()}
-
-
-@dataclass(frozen=True)
-class RunScore:
-    """What a run counts as; ``left_out`` says why it has no score that could stand beside the others."""
-
-    value: float
-    normalized: bool
-    diverged: bool
-    left_out: str = ""
-
-
-def count_scores(records: Sequence[Record], datasets: Sequence[Hashable]) -> list[RunScore]:
-    """A score for each record: normalised, or the mean return where an environment has no reference scores.
-
-    ``datasets`` says which records share a dataset. A run that diverged counts as a random policy (0) or as the worst run on
-    its dataset that did not diverge, whichever is lower: divergence must never win. Returns have no 0 that means anything, so
-    there it is the worst run alone.
-    """
-    pairs = list(zip(records, datasets, strict=True))
-    normalized = {dataset for record, dataset in pairs if record["score"] is not None or _reference(record) is not None}
-    values = [_value(record, normalized=dataset in normalized) for record, dataset in pairs]
-    worst: dict[Hashable, float] = {}
-    for value, dataset in zip(values, datasets, strict=True):
-        if value is not None:
-            worst[dataset] = min(value, worst.get(dataset, math.inf))
-    return [
-        _count(record, value, worst.get(dataset, RANDOM_POLICY), normalized=dataset in normalized)
-        for (record, dataset), value in zip(pairs, values, strict=True)
-    ]
-
-
-def _value(record: Record, *, normalized: bool) -> float | None:
-    """The finite score of a run that did not diverge; None for others."""
-    if record["status"] == "diverged":
-        return None
-    returned, score = _finite(record.get("mean_return")), _finite(record["score"])
-    if not normalized:
-        return returned
-    reference = _reference(record)
-    if score is None and returned is not None and reference is not None:
-        return float(normalize_returns(returned, reference))
-    return score
-
-
-def _count(record: Record, value: float | None, worst: float, *, normalized: bool) -> RunScore:
-    if value is not None:
-        return RunScore(value, normalized, diverged=False)
-    if record["status"] != "diverged" and _finite(record.get("mean_return")) is not None:
-        reason = "no normalised score, unlike others on its dataset"
-        return RunScore(RANDOM_POLICY, normalized, diverged=False, left_out=reason)
-    return RunScore(min(RANDOM_POLICY, worst) if normalized else worst, normalized, diverged=True)
-
-
-def _finite(value: object) -> float | None:
-    return float(value) if isinstance(value, int | float) and math.isfinite(value) else None
-
-
-def _reference(record: Record) -> Any:
-    """Reference scores of the environment that a run was evaluated in."""
-    return find_reference_scores(str(record["spec"]["data"]["env_id"]))

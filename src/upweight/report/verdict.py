@@ -20,6 +20,8 @@ Judged = list[tuple[DatasetName, Score]]  # scores of a weighting on the dataset
 
 def verdict(results: Results, intervals: Intervals, tables: Sequence[ScoreTable]) -> str:
     """One sentence, with a clause for each method."""
+    if not results.shown:
+        return "The policies were not evaluated: these are the losses of their training (upweight evaluate plays them)."
     clauses = []
     for method in results.methods:
         columns = _columns([table for table in tables if table.method == method])

@@ -78,7 +78,9 @@ class Store(StoreReader):
             self.path.mkdir(parents=True, exist_ok=True)
             write_json(about, {"format": FORMAT_VERSION})
         if not about.exists():
-            raise DatasetError(f"{self.path}: not a store of results (no store.json); make one with upweight sweep")
+            raise DatasetError(
+                f"{self.path}: not a store of results (no store.json), nor a training; make one with upweight sweep, or train"
+            )
         content = read_json(about)
         if not isinstance(content, dict):
             raise DatasetError(f"{about}: damaged; it should hold {{'format': {FORMAT_VERSION}}}")
@@ -100,7 +102,7 @@ class Store(StoreReader):
         return None
 
     def pack(self, path: str | Path) -> None:
-        """Write runs and datasets (not the policies) as one file with a JSON object per line; :func:`open_store` reads it."""
+        """Write runs and datasets, not policies, as one file, a JSON object per line (:func:`upweight.open_store` reads it)."""
         with atomic_target(Path(path)) as target, target.open("w") as file:
             for kind, records in (
                 ("store", [{"format": FORMAT_VERSION}]),
@@ -196,11 +198,6 @@ class PackedStore(StoreReader):
 
     def datasets(self) -> list[Record]:
         return self._records["dataset"]
-
-
-def open_store(path: str | Path) -> StoreReader:
-    """The results in a folder, or in one file."""
-    return PackedStore(path) if Path(path).is_file() else Store(path)
 
 
 def _refuse_other_files(path: Path) -> None:

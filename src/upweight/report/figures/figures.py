@@ -6,11 +6,13 @@ from itertools import groupby
 
 from upweight.report.figures.datasets import NO_DESCRIPTION, draw_gains, draw_returns
 from upweight.report.figures.drawing import Drawing, NothingToDraw, as_svg
+from upweight.report.figures.losses import draw_losses
 from upweight.report.figures.overview import draw_overview
 from upweight.report.figures.points import draw_points
 from upweight.report.figures.settings import draw_percentage, draw_temperature
 from upweight.report.figures.weightings import draw_improvement, draw_profiles, draw_sigma
-from upweight.report.results import Results
+from upweight.report.names import sort_methods
+from upweight.report.results import ReportRun, Results
 from upweight.report.statistics.intervals import Intervals
 
 
@@ -28,6 +30,16 @@ class ReportFigure:
 def overview_figure(results: Results, intervals: Intervals) -> ReportFigure:
     """The one that a report begins with."""
     return _figure("overview", "Every sampler in one number", {"": draw_overview(results, intervals)}, "")
+
+
+def losses_figure(results: Results) -> ReportFigure:
+    """How the losses went, of runs that they are known of."""
+    known: dict[str, list[ReportRun]] = {}
+    for run in results.runs:
+        if run.losses:
+            known.setdefault(run.method, []).append(run)
+    drawn = {method: draw_losses(method, known[method]) for method in sort_methods(known)}
+    return _figure("losses", "Losses over the training", drawn, "stores keep no losses")
 
 
 def all_figures(results: Results, intervals: Intervals) -> list[ReportFigure]:
