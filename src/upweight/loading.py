@@ -26,7 +26,7 @@ _PLAIN_NAME = re.compile(r"[a-z0-9]+(-[a-z0-9]+)+")  # no folder, no suffix
 
 
 def load(
-    name: str | os.PathLike[str],
+    name: str | os.PathLike[str] | Any,
     *,
     format: str | None = None,
     horizon: int | None = None,
@@ -38,7 +38,7 @@ def load(
     guard: bool = False,
     **options: Any,
 ) -> Dataset:
-    """Read a dataset: an existing file or folder, ``minari:<id>``, or the name of a recipe such as ``hopper-expert``.
+    """Read a dataset: a file or folder, ``minari:<id>``, a frame, or the name of a recipe such as ``hopper-expert``.
 
     A recipe (:func:`make_dataset`) takes ``steps``, ``seed`` and ``workers``. For files, the format is recognised by
     content; ``format`` overrides that. ``horizon`` is the environment's time limit in steps: truncated episodes shorter
@@ -47,8 +47,11 @@ def load(
     ``success`` names flags that tell successful episodes (a column such as LeRobot's "next.success", or "success" for short; an
     entry of the episodes' metadata), or is an array of them: they take the place of rewards (:meth:`Dataset.with_success`).
     ``guard`` looks at HDF5 in a process of its own first (some 0.2 s): damaged files crash libhdf5 or keep it busy for ever.
-    Further ``options`` go to the format's reader.
+    Of a table (CSV, Parquet of your own, a pandas, polars or Arrow frame) ``options`` say which column is what, as in
+    :meth:`Dataset.from_frame`; else they go to the format's reader.
     """
+    if not isinstance(name, str | os.PathLike):
+        return load_file(name, format=format, horizon=horizon, num_actions=num_actions, success=success, **options)
     text = os.fspath(name)
     if is_recipe(text):
         if options or any(option is not None for option in (format, horizon, num_actions, success)):

@@ -143,6 +143,65 @@ class TestConvert:
         assert run("convert", files / "mixed.npz", "-o", files / "out.csv") == 2
 
 
+@pytest.fixture
+def icu(tmp_path: Path) -> Path:
+    """Ten stays, hour by hour, of patients that lie side by side."""
+    rows = [f"{stay},{hour},{stay + hour},{50 + hour},{hour % 2},{stay % 3}" for hour in range(4) for stay in range(10)]
+    (tmp_path / "icu.csv").write_text("\n".join(["stay_id,hour,age,hr,dose,r", *rows, ""]))
+    return tmp_path / "icu.csv"
+
+
+class TestTables:
+    options = (
+        "--episode",
+        "stay_id",
+        "--observations",
+        "age, hr",
+        "--action",
+        "dose",
+        "--reward",
+        "r",
+        "--timestep",
+        "hour",
+    )
+
+    def test_every_command_takes_them(self, icu: Path, capsys: pytest.CaptureFixture[str]) -> None:
+        options = (*self.options, "--ends", "truncated")
+        assert run("inspect", icu, *options, "--json") == 0
+        report = json.loads(capsys.readouterr().out)
+        assert (report["num_episodes"], report["num_truncated"], report["returns"]["quantiles"]["max"]) == (10, 10, 8.0)
+        assert run("weights", icu, *options, "-o", icu.with_name("weights.npz")) == 0
+        assert run("convert", icu, *options, "-o", icu.with_name("icu.npz")) == 0
+        assert uw.load(icu.with_name("icu.npz")).observations[:2].tolist() == [[0, 50], [1, 51]]
+        assert run("mix", icu, icu, *options, "--fraction", 0.5, "--steps", 16, "-o", icu.with_name("mix.npz")) == 0
+        assert capsys.readouterr().err == ""
+
+    def test_the_output_says_what_was_assumed(self, icu: Path, capsys: pytest.CaptureFixture[str]) -> None:
+        assert run("inspect", icu, *self.options) == 0
+        out, err = capsys.readouterr()
+        assert "10 (10 terminated, 0 truncated)" in out
+        assert "warning:" in err and "nothing says how 10 episodes ended" in err and "--ends terminated" in err
+
+    def test_a_toml_file_is_enough(self, icu: Path, capsys: pytest.CaptureFixture[str]) -> None:
+        icu.with_suffix(".toml").write_text(
+            '[table]\nepisode = "stay_id"\ntimestep = "hour"\nobservations = ["age"]\nactions = "dose"\n'
+            'rewards = "r"\nends = "terminated"\ncategories = ["dose"]\n'
+        )
+        assert run("inspect", icu) == 0
+        out, err = capsys.readouterr()
+        assert err == "" and "discrete" in out and "dose: 0 is 0, 1 is 1" in out
+
+    def test_mistakes_are_one_line(self, icu: Path, capsys: pytest.CaptureFixture[str]) -> None:
+        assert run("inspect", icu, *self.options, "--label", "ward") == 2
+        assert "missing column 'ward'" in capsys.readouterr().err
+
+    @pytest.mark.slow
+    def test_train(self, icu: Path) -> None:
+        small = ("--set", "hidden_units=[8, 8]", "--set", "batch_size=8", "--updates", 20)
+        options = (*self.options, "--ends", "truncated", "--algorithm", "discrete_bc", "-o", icu.with_name("runs"))
+        assert run("train", icu, *options, *small) == 0
+
+
 class TestWeights:
     def test_the_file(self, files: Path, capsys: pytest.CaptureFixture[str]) -> None:
         assert run("weights", files / "mixed.npz", "-o", files / "w.npz") == 0

@@ -73,3 +73,16 @@ def test_labels_of_sources_are_kept_and_can_be_given() -> None:
 def test_bad_settings(fraction: float, steps: int) -> None:
     with pytest.raises(uw.DatasetError, match="fraction"):
         uw.mix(*sources(), fraction=fraction, num_steps=steps, seed=0)
+
+
+def test_categories_must_be_the_same_and_are_kept() -> None:
+    def log(*drugs: str, **categories: list[str]) -> uw.Dataset:
+        columns = {"obs": [0.0, 1.0], "action": list(drugs), "reward": [1, 2], "episode": [0, 0], "terminated": [0, 1]}
+        return uw.Dataset.from_frame(columns, observations=["obs"], categories=categories or ["action"])
+
+    joined = uw.concat([log("high", "low"), log("low", "high")])
+    assert joined.actions.tolist() == [0, 1, 1, 0] and joined.metadata["categories"] == {"action": ["high", "low"]}
+    with pytest.raises(uw.DatasetError, match="other categories: found .*'high', 'low'.* and .*'low', 'none'"):
+        uw.concat([log("high", "low"), log("low", "none")])
+    every = ["none", "low", "high"]
+    assert uw.concat([log("high", "low", action=every), log("low", "none", action=every)]).num_actions == 3

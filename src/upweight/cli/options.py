@@ -11,7 +11,9 @@ from typing import Any, get_args, get_type_hints
 
 from upweight.base.errors import WeightingError
 from upweight.data.dataset import Dataset
+from upweight.data.table import CHOICES, SEVERAL
 from upweight.io.registry import formats, save, writable
+from upweight.io.table import CSV
 from upweight.loading import load
 from upweight.weightings.registry import make_weighting, weighting_classes
 from upweight.weightings.weighting import Weighting
@@ -41,7 +43,7 @@ def add_data(parser: argparse.ArgumentParser, name: str = "data", what: str = "t
 def add_reading(parser: argparse.ArgumentParser) -> None:
     group = parser.add_argument_group("reading")
     group.add_argument(
-        "--input-format", choices=sorted(formats()), help="read as this format instead of recognising it"
+        "--input-format", choices=sorted([*formats(), CSV]), help="read as this format instead of recognising it"
     )
     group.add_argument(
         "--horizon",
@@ -63,6 +65,44 @@ def add_reading(parser: argparse.ArgumentParser) -> None:
         help="for logs without rewards: the flags that tell which episodes succeeded (LeRobot's next.success, or success for "
         "short; a column; an entry of the episodes' metadata); their return is then 1, that of the others 0",
     )
+    _add_table(parser)
+
+
+_TABLE_HELP = {  # of the options for tables, beside those of CHOICES
+    "episode": "what tells episodes apart",
+    "observations": "the observations: age,hr or, for a common beginning, vital (vital_1, vital_2, ...)",
+    "actions": "the actions, one column or several",
+    "rewards": "the rewards",
+    "next_observations": "the observations after each step, one for each of --observations",
+    "terminated": "flags: the episode ended here, nothing comes after",
+    "truncated": "flags: the recording stopped here",
+    "timestep": "numbers or dates that order an episode's rows (needed if they do not stand together)",
+    "label": "where an episode comes from",
+    "categories": "columns whose values are categories: of actions they are numbered, of observations they become 0 and 1",
+    "ends": "how episodes end if no column says so (default: terminated, with a warning)",
+    "missing_rewards": "what an empty reward means (default: an error)",
+}
+
+
+def _add_table(parser: argparse.ArgumentParser) -> None:
+    """Which column is what."""
+    group = parser.add_argument_group(
+        "tables",
+        "CSV, or Parquet of your own: names of columns; or say it under [table] in a TOML file, icu.toml for icu.csv",
+    )
+    for key, text in _TABLE_HELP.items():
+        how: dict[str, Any] = {"metavar": "COLUMN"}
+        if key in CHOICES:
+            how = {"choices": CHOICES[key]}
+        elif key in SEVERAL:
+            how = {"metavar": "COLUMNS", "type": _columns}
+        group.add_argument(f"--{key.replace('_', '-')}", help=text, **how)
+
+
+def _columns(text: str) -> str | list[str]:
+    """A type for argparse: one name, or several with commas between them."""
+    names = [name.strip() for name in text.split(",")]
+    return names if len(names) > 1 else text
 
 
 def add_writing(parser: argparse.ArgumentParser, *, required: bool = True) -> None:
@@ -148,6 +188,7 @@ def read_dataset(name: str, arguments: argparse.Namespace) -> Dataset:
         num_actions=arguments.num_actions,
         success=arguments.success,
         guard=True,
+        **{key: value for key in _TABLE_HELP if (value := getattr(arguments, key)) is not None},
     )
 
 

@@ -116,8 +116,8 @@ class Dataset(Shown):
         no ``truncated`` flags. Without ``terminated`` an episode's last row ends it, as ``ends`` says ("terminated" or
         "truncated"). ``missing_rewards="zero"`` takes empty rewards as 0. ``categories`` are columns of which the values are
         numbered (actions) or become columns of 0 and 1 (observations), sorted, or in the order of a mapping {column: values};
-        ``metadata["categories"]`` keeps them. An empty next observation in an episode's last row is not known. Columns are
-        called observation, action, reward, episode, terminated and truncated if nothing is said.
+        ``metadata["categories"]`` keeps them. An empty next observation in an episode's last row is not known. Columns
+        that nothing is said about are looked for under the usual names (observation_..., action, reward, episode, done, ...).
         """
         parts = table.from_frame(frame, layout, source=source)
         parts["metadata"] |= metadata or {}

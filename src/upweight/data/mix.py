@@ -26,6 +26,12 @@ def concat(datasets: Sequence[Dataset], *, source: str | None = None) -> Dataset
     numbers = {dataset.num_actions for dataset in datasets if dataset.num_actions is not None}
     if len(numbers) > 1:
         raise DatasetError(f"cannot join datasets of different num_actions: found {sorted(numbers)}")
+    encodings = [dataset.metadata["categories"] for dataset in datasets if "categories" in dataset.metadata]
+    if any(each != encodings[0] for each in encodings):
+        raise DatasetError(
+            f"cannot join datasets of which columns have other categories: found {encodings[0]} and "
+            f"{next(each for each in encodings if each != encodings[0])}; give each the same list of all of them"
+        )
     rewards = [dataset._rewards for dataset in datasets if dataset._rewards is not None]
     labels = [dataset.labels for dataset in datasets if dataset.labels is not None]
     has_next = any(dataset._next_observations is not None for dataset in datasets)
@@ -39,6 +45,7 @@ def concat(datasets: Sequence[Dataset], *, source: str | None = None) -> Dataset
         returns=np.concatenate([dataset.returns for dataset in datasets]) if has_returns else None,
         labels=np.concatenate(labels) if len(labels) == len(datasets) else None,
         num_actions=next(iter(numbers), None),
+        metadata={"categories": encodings[0]} if encodings else None,
         source=source or " + ".join(dict.fromkeys(dataset.source for dataset in datasets)),
     )
 

@@ -17,7 +17,7 @@ from upweight.data.cells import check_filled, encode, identifiers, numbers, one_
 from upweight.data.columns import ArrayColumn
 from upweight.data.segment import Episodes, segment_by_id
 from upweight.data.success import success_rewards
-from upweight.data.trajectories import ENDS, how_ended, warn_of_ends
+from upweight.data.trajectories import ENDS, NAMES, how_ended, warn_of_ends
 from upweight.data.validate import as_flags, as_rewards
 
 Order = slice | NDArray[np.int64]  # of the table's rows in the dataset; a slice where it is the table's own
@@ -45,8 +45,12 @@ SEVERAL = ("observations", "actions", "next_observations", "categories")  # that
 CHOICES = {"ends": ENDS, "missing_rewards": ("zero",)}
 KEYS = tuple(get_type_hints(TableLayout))
 _PARTS = tuple(key for key in KEYS if key not in CHOICES and key != "categories")
-_USUAL = {"observations": "observation", "actions": "action", "rewards": "reward", "episode": "episode"}
-_FLAGS = ("terminated", "truncated")  # columns of these names are taken, where there are any
+_USUAL = {  # names of columns that nothing is said about
+    **{part: NAMES[part] for part in ("observations", "actions", "rewards", "truncated")},
+    "terminated": (*NAMES["terminated"], *NAMES["done"]),
+    "episode": ("episode", "episode_index", "episode_id"),
+}
+_NEEDED = ("episode", "observations", "actions", "rewards")
 _MOST_NAMES = 40  # of columns in a message
 
 
@@ -102,52 +106,75 @@ def check_layout(layout: Mapping[str, Any], *, source: str) -> None:
             raise DatasetError(f"{source}: {key}: expected {expected}, found {value!r}")
 
 
-def choose_columns(names: Sequence[str], layout: TableLayout, *, source: str) -> dict[str, list[str]]:
+def choose_columns(names: Sequence[str], layout: Mapping[str, Any], *, source: str) -> dict[str, list[str]]:
     """The columns that each part of the dataset is read from; parts that there are not are left out."""
     check_layout(layout, source=source)
-    chosen: dict[str, list[str]] = {}
+    chosen: dict[str, list[str]] = {"categories": _category_columns(layout)}
     for part in _PARTS:
-        usual = _USUAL.get(part) or (part if part in _FLAGS and part in names else None)
-        if part == "rewards" and layout.get("success") is not None:
-            usual = None  # they are made of it
-        wanted: Any = layout.get(part, usual)
-        if wanted is None:
-            continue
-        if not isinstance(wanted, str):
-            chosen[part] = [str(name) for name in wanted]
-        else:
-            alike = [name for name in names if name.startswith((f"{wanted}_", f"{wanted}."))]
-            chosen[part] = alike if part in SEVERAL and wanted not in names and alike else [wanted]
-    asked = {name: part for part, wanted in chosen.items() for name in wanted}
-    for name, part in {**{str(name): "categories" for name in _category_columns(layout)}, **asked}.items():
-        if list(names).count(name) != 1:
-            raise DatasetError(_wrong_column(name, part, names, source))
+        wanted = _said_or_usual(part, names, layout)
+        if isinstance(wanted, str):
+            chosen[part] = [wanted] if wanted in names or part not in SEVERAL else _alike(wanted, names) or [wanted]
+        elif wanted is not None:
+            chosen[part] = list(wanted)
+    silent = [
+        part for part in _NEEDED if part not in chosen and (part != "rewards" or not {part, "success"} & set(layout))
+    ]
+    if silent:
+        raise DatasetError(
+            f"{source}: nothing says which columns are {', '.join(silent)}: say it with {'=..., '.join(silent)}=... "
+            f"(--{', --'.join(silent)}, or in a TOML file beside the table); {_columns_of(names)}"
+        )
+    for part, wanted in chosen.items():
+        for name in wanted:
+            if list(names).count(name) != 1:
+                raise DatasetError(_wrong_column(name, part, names, source))
     return chosen
 
 
-def _category_columns(layout: TableLayout) -> Sequence[str]:
+def _said_or_usual(part: str, names: Sequence[str], layout: Mapping[str, Any]) -> Any:
+    """What is said about a part, else the usual name that there is a column of; None where there is none."""
+    if part in layout or (part == "rewards" and layout.get("success") is not None):
+        return layout.get(part)
+    usual = _USUAL.get(part, ())
+    return next((name for name in usual if name in names or (part in SEVERAL and _alike(name, names))), None)
+
+
+def _alike(name: str, names: Sequence[str]) -> list[str]:
+    return [each for each in names if each.startswith((f"{name}_", f"{name}."))]
+
+
+def _category_columns(layout: Mapping[str, Any]) -> list[str]:
     given = layout.get("categories") or ()
     return [given] if isinstance(given, str) else list(given)
 
 
 def _wrong_column(name: str, part: str, names: Sequence[str], source: str) -> str:
-    shown = ", ".join(names[:_MOST_NAMES]) + (
-        f" and {len(names) - _MOST_NAMES} more" if len(names) > _MOST_NAMES else ""
-    )
     if name in names:
-        return f"{source}: expected one column {name!r}, found several; the table has {shown}"
+        return f"{source}: expected one column {name!r}, found several; {_columns_of(names)}"
     near = closest(name, names)
     meant = f"did you mean {near[0]!r}? " if near else ""
     option = f"--{part.replace('_', '-')}"
-    return f"{source}: missing column {name!r}; {meant}the table has {shown}; say with {part}= ({option}) which it is"
+    return f"{source}: missing column {name!r}; {meant}{_columns_of(names)}; say with {part}= ({option}) which it is"
+
+
+def _columns_of(names: Sequence[str]) -> str:
+    more = f" and {len(names) - _MOST_NAMES} more" if len(names) > _MOST_NAMES else ""
+    return f"the table has {', '.join(names[:_MOST_NAMES])}{more}"
 
 
 class _Table:
     """A frame whose columns are chosen; everything per row is in the frame's order until it is put in ``order``."""
 
     def __init__(self, frame: Any, layout: TableLayout, source: str) -> None:
-        given = getattr(frame, "column_names", None) or getattr(frame, "columns", None)  # Arrow, or pandas and polars
-        self._names = {str(name): name for name in (frame.keys() if given is None else given)}
+        names = [
+            getattr(frame, name, None) for name in ("column_names", "columns", "keys")
+        ]  # Arrow; pandas, polars; mappings
+        given = next((each for each in names if each is not None), None)
+        if given is None or not hasattr(frame, "__getitem__"):
+            raise DatasetError(
+                f"{source}: expected a table (pandas, polars, Arrow or a mapping of columns), found {type(frame).__name__}"
+            )
+        self._names = {str(name): name for name in (given() if callable(given) else given)}
         self._frame, self._layout, self._source = frame, layout, source
         self.chosen = choose_columns([str(name) for name in self._names], layout, source=source)
         self.categories: dict[str, list[Any]] = {}  # those found, by column
@@ -177,7 +204,7 @@ class _Table:
                 f"{self._source}: next_observations: expected a column for each of {', '.join(likes)}, "
                 f"found {', '.join(names)}"
             )
-        wanted = _category_columns(self._layout)
+        wanted = self.chosen["categories"]
         return {
             name: one_hot(*self._codes(name, like)) if like in wanted else self.numbers(name)
             for name, like in zip(names, likes, strict=False)
@@ -185,7 +212,7 @@ class _Table:
 
     def joined(self, columns: Mapping[str, NDArray[Any]], part: str) -> NDArray[Any]:
         """[M, d], side by side and in order; a column that was named alone keeps its shape."""
-        if list(columns) == [self._layout.get(part, _USUAL.get(part))]:
+        if list(columns) == [_said_or_usual(part, list(self._names), self._layout)]:
             return next(iter(columns.values()))[self.order]
         flat = [column.reshape(self.num_rows, -1) for column in columns.values()]
         rows = np.empty((self.num_rows, sum(each.shape[1] for each in flat)), np.result_type(*flat))
@@ -197,7 +224,7 @@ class _Table:
 
     def actions(self) -> dict[str, Any]:
         """Categories are discrete actions, with their number; numbers are what they are."""
-        names, wanted = self.chosen["actions"], _category_columns(self._layout)
+        names, wanted = self.chosen["actions"], self.chosen["categories"]
         if not set(names) & set(wanted):
             columns = {name: self.numbers(name) for name in names}
             check_filled(columns, part="actions", source=self._source)
@@ -233,6 +260,8 @@ class _Table:
                 f"{self._source}: ends={ends!r} is for tables that do not say how episodes end, but column "
                 f"{self.chosen['terminated'][0]!r} does; leave one of them out"
             )
+        if ended is not None and cut is not None and self.chosen["terminated"][0] in NAMES["done"]:
+            ended = ended & ~cut  # the older word for either
         if ended is None:
             last = np.append(ids[1:] != ids[:-1], True)
             at_end, stopped = how_ended(None, cut, None, ends, self._source)

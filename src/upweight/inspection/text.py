@@ -56,6 +56,10 @@ def _facts(report: dict[str, Any]) -> list[list[str]]:
         rows.append(["not trainable", f"{report['num_without_transitions']:,} episodes without a transition"])
     if report["episodes_per_label"]:
         rows.append(["labels", ", ".join(f"{name} {count:,}" for name, count in report["episodes_per_label"].items())])
+    for column, values in report["metadata"].get("categories", {}).items():
+        rows.append(
+            ["categories", f"{column}: {', '.join(f'{place} is {value}' for place, value in enumerate(values))}"]
+        )
     for part, counts in report["metadata"].get("mix", {}).items():
         if isinstance(counts, dict):
             episodes = f"{counts['episodes']:,} episodes, {counts['distinct_episodes']:,} distinct"

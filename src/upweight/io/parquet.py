@@ -25,7 +25,7 @@ from upweight.data.dataset import Dataset
 from upweight.data.segment import Episodes, segment_by_id
 from upweight.data.validate import as_flags, as_rewards, as_vector
 from upweight.io.arrow_tables import ParquetColumn, parquet_module, read_column, schema_names
-from upweight.io.format import Format, missing_key, no_flags, reading, starts_with
+from upweight.io.format import Format, listed, no_flags, reading, starts_with
 
 VERSION = 1
 _MARK = b"upweight"
@@ -154,6 +154,12 @@ def shards(path: Path) -> list[Path]:
     return sorted(where.rglob("*.parquet"), key=lambda file: [_natural(part) for part in file.relative_to(where).parts])
 
 
+def is_own(file: Path) -> bool:
+    """Whether the file was written here, and so says itself which column is what."""
+    with reading(file, "the Parquet schema"):
+        return _MARK in (parquet_module().read_schema(file).metadata or {})
+
+
 def _filled_shards(path: Path) -> tuple[list[Path], list[int]]:
     """The files that have rows, and how many."""
     pq = parquet_module()
@@ -180,7 +186,10 @@ def _pick(names: Sequence[str], wanted: str | None, usual: Sequence[str], what: 
     for name in [wanted] if wanted is not None else usual:
         if name in names:
             return name
-    raise missing_key(path, wanted or what, names)
+    raise DatasetError(
+        f"{path}: missing key {wanted or what!r}; the file has {listed(names)}. Say which column is what: episode=..., "
+        "observations=[...], actions=..., rewards=... (--episode and so on, or a TOML file beside it; see docs/formats.md)"
+    )
 
 
 def _flags(

@@ -16,6 +16,7 @@ from upweight.base.errors import DataLossWarning, DatasetError
 from upweight.base.files import atomic_target
 from upweight.base.names import hint
 from upweight.data.dataset import Dataset
+from upweight.io import table
 from upweight.io.contents import describe
 from upweight.io.format import Format, reading
 
@@ -39,7 +40,7 @@ def writable() -> list[str]:
 
 
 def load(
-    name: str | os.PathLike[str],
+    name: str | os.PathLike[str] | Any,
     *,
     format: str | None = None,
     horizon: int | None = None,
@@ -47,26 +48,31 @@ def load(
     success: str | ArrayLike | None = None,
     **options: Any,
 ) -> Dataset:
-    """Read a dataset: an existing file or folder, or ``minari:<id>`` for one in the local Minari folder.
+    """Read a dataset: an existing file or folder, ``minari:<id>`` for one in the local Minari folder, or a frame.
 
     The format is recognised by content; ``format`` overrides that. ``horizon`` is the environment's time limit in
     steps: truncated episodes shorter than it were cut by the collector and are marked incomplete (replay-buffer
     datasets flag such cuts as time-outs). ``num_actions`` is the number of discrete actions, where the file does not know
     it and some are never taken. ``success`` names flags that tell successful episodes (a column such as LeRobot's
     "next.success", or "success" for short; an entry of the episodes' metadata), or is an array of them: they take the place of
-    rewards, see :meth:`~upweight.Dataset.with_success`. Further ``options`` go to the format's reader.
+    rewards, see :meth:`~upweight.Dataset.with_success`. Further ``options`` say which column of a table is what, or go to the
+    format's reader.
     """
-    path = locate(os.fspath(name))
-    chosen = _named_format(format) if format is not None else _recognise(path)
-    with reading(path, f"it as {chosen.name}"):
-        try:
-            dataset = chosen.read(path, **options)
-        except TypeError as error:
-            if options and "unexpected keyword argument" in str(error):
-                raise DatasetError(f"{path}: the {chosen.name} reader has no such option ({error})") from None
-            raise
+    path = locate(os.fspath(name)) if isinstance(name, str | os.PathLike) else None
+    layout = options if path is None else table.find_layout(path, format, options)
+    if layout is not None and isinstance(success, str):
+        layout, success = {**layout, "success": success}, None
+    if path is None:
+        dataset = Dataset.from_frame(name, **(layout or {}))
+    elif layout is not None:
+        with reading(path, "it as a table"):
+            dataset = table.read(path, layout)
+    else:
+        chosen = _named_format(format) if format is not None else _recognise(path)
+        dataset = _read(chosen, path, options)
+        success = _flags(chosen, path, success) if isinstance(success, str) else success
     if success is not None:
-        dataset = dataset.with_success(_flags(chosen, path, success) if isinstance(success, str) else success)
+        dataset = dataset.with_success(success)
     if num_actions is not None:
         dataset = dataset.with_num_actions(num_actions)
     if horizon is None:
@@ -94,6 +100,16 @@ def save(dataset: Dataset, path: str | os.PathLike[str], *, format: str | None =
     if lost:
         warnings.warn(f"{target}: {chosen.name} does not keep {'; '.join(lost)}", DataLossWarning, stacklevel=2)
     return lost
+
+
+def _read(chosen: Format, path: Path, options: dict[str, Any]) -> Dataset:
+    with reading(path, f"it as {chosen.name}"):
+        try:
+            return chosen.read(path, **options)
+        except TypeError as error:
+            if options and "unexpected keyword argument" in str(error):
+                raise DatasetError(f"{path}: the {chosen.name} reader has no such option ({error})") from None
+            raise
 
 
 def _flags(chosen: Format, path: Path, name: str) -> Any:

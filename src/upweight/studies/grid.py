@@ -201,7 +201,9 @@ def _file_source(entry: Any) -> Source:
     if entry["path"] in recipe_names():
         raise KeyMistake("datasets", f"{entry['path']} is made, not read from a file: give its name alone")
     for name, value in options.items():
-        if not isinstance(value, str | int | float) or (isinstance(value, float) and not math.isfinite(value)):
+        is_number = isinstance(value, int | float) and math.isfinite(value)
+        words = value if isinstance(value, list) else [value]  # several columns of a table
+        if not is_number and not all(isinstance(word, str) for word in words):
             raise KeyMistake("datasets", f"{entry['path']}: {name}: expected a number or a word, found {value!r}")
     return Source(entry["path"], options, False)
 

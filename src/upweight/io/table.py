@@ -1,0 +1,122 @@
+"""Tables with one row per step in files: CSV, and Parquet of which somebody says which column is what.
+
+A TOML file beside the table, called the same but for the ending (``icu.toml`` for ``icu.csv``), may hold under ``[table]`` what
+:meth:`upweight.Dataset.from_frame` is told; what the caller says goes before it. One without that head is somebody else's.
+"""
+
+import csv
+import re
+import tomllib
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from upweight.base.errors import DatasetError
+from upweight.base.optional import require
+from upweight.data.dataset import Dataset
+from upweight.data.table import KEYS, check_layout, choose_columns
+from upweight.io.arrow_tables import parquet_module, to_numpy
+from upweight.io.format import reading, starts_with
+from upweight.io.parquet import is_own, shards
+
+CSV = "csv"
+_PURPOSE = "reading CSV files"
+_CSV_ENDING = r"\.(csv|tsv)(\.(gz|bz2|zst))?$"
+_DELIMITERS = ",;\t|"  # that the header is looked at for
+_HEADER_BYTES = 1 << 16
+
+
+def find_layout(path: Path, format: str | None, options: Mapping[str, Any]) -> dict[str, Any] | None:
+    """What is said about a table, here or beside it; None if the path is none, or is Parquet that nobody says anything about."""
+    said = {key: value for key, value in options.items() if value is not None}
+    if format == CSV or (format is None and path.is_file() and re.search(_CSV_ENDING, path.name, re.IGNORECASE)):
+        return {**_layout_beside(path), **said}
+    beside = _layout_beside(path)
+    if (not beside and not said.keys() & set(KEYS)) or not (files := _parquet_files(path)):
+        return None
+    return {**beside, **said} if said or not is_own(files[0]) else None
+
+
+def read(path: Path, layout: Mapping[str, Any]) -> Dataset:
+    """The columns that are needed, at once."""
+    files = _parquet_files(path)
+    columns = _read_parquet(files, layout) if files else _read_csv(path, layout)
+    return Dataset.from_frame(columns, source=str(path), **layout)
+
+
+def _parquet_files(path: Path) -> list[Path]:
+    files = [] if (path / "metadata.json").is_file() else shards(path)  # that is Minari's
+    return files if files and starts_with(files[0], b"PAR1") else []
+
+
+def _read_csv(path: Path, layout: Mapping[str, Any]) -> dict[str, NDArray[Any]]:
+    pa_csv = require("pyarrow.csv", extra="parquet", purpose=_PURPOSE)
+    with reading(path, "the header"):
+        names, delimiter = _header(path)
+    wanted = _wanted(names, layout, path)
+    with reading(path, "the rows"):
+        table = pa_csv.read_csv(
+            path,
+            parse_options=pa_csv.ParseOptions(delimiter=delimiter, newlines_in_values=True),
+            convert_options=pa_csv.ConvertOptions(include_columns=wanted, strings_can_be_null=True),
+        )
+        columns = {}
+        for name in wanted:  # one at a time: the table shrinks as the arrays grow
+            columns[name] = _array(table.column(name), name, path)
+            table = table.drop_columns([name])
+    return columns
+
+
+def _header(path: Path) -> tuple[list[str], str]:
+    """Names of the columns, and what stands between them: of the usual signs, the one that is most frequent there."""
+    pa = require("pyarrow", extra="parquet", purpose=_PURPOSE)
+    with pa.input_stream(str(path), compression="detect") as stream:
+        lines = stream.read(_HEADER_BYTES).decode("utf-8-sig", errors="replace").splitlines()
+    if not lines:
+        raise DatasetError(f"{path}: the file is empty")
+    delimiter = max(_DELIMITERS, key=lines[0].count)
+    return next(csv.reader(lines[:1], delimiter=delimiter)), delimiter
+
+
+def _read_parquet(files: Sequence[Path], layout: Mapping[str, Any]) -> dict[str, NDArray[Any]]:
+    with reading(files[0], "the Parquet schema"):
+        names = parquet_module().read_schema(files[0]).names
+    wanted = _wanted(names, layout, files[0])
+    parts: dict[str, list[NDArray[Any]]] = {name: [] for name in wanted}
+    for file in files:
+        with reading(file, "the rows"):
+            table = parquet_module().ParquetFile(file).read(columns=wanted)
+            for name in wanted:
+                parts[name].append(_array(table.column(name), name, file))
+    return {name: arrays[0] if len(arrays) == 1 else np.concatenate(arrays) for name, arrays in parts.items()}
+
+
+def _wanted(names: Sequence[str], layout: Mapping[str, Any], path: Path) -> list[str]:
+    chosen = choose_columns(names, _columns_only(layout), source=str(path))
+    return list(dict.fromkeys(name for group in chosen.values() for name in group))
+
+
+def _array(column: Any, name: str, path: Path) -> NDArray[Any]:
+    """An Arrow column as it is: lists as [M, K], empty numbers as NaN, text and its gaps as objects."""
+    is_list = "list" in str(column.type)
+    return to_numpy(column, key=name, path=path) if is_list else np.asarray(column.to_numpy())
+
+
+def _columns_only(layout: Mapping[str, Any]) -> dict[str, Any]:
+    return {key: value for key, value in layout.items() if key != "num_actions"}
+
+
+def _layout_beside(path: Path) -> dict[str, Any]:
+    file = path.parent / (re.sub(rf"{_CSV_ENDING}|\.parquet$", "", path.name, flags=re.IGNORECASE) + ".toml")
+    if not file.is_file():
+        return {}
+    with reading(file, "what it says about the table"):
+        content = tomllib.loads(file.read_text("utf-8"))
+    layout = content.get("table", {})
+    if not isinstance(layout, dict) or (not layout and content.keys() & set(KEYS)):
+        raise DatasetError(f"{file}: expected what is said about {path.name} under a head of its own: [table]")
+    check_layout(_columns_only(layout), source=str(file))
+    return layout
