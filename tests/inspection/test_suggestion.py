@@ -27,7 +27,7 @@ def test_equal_returns_need_no_weighting() -> None:
     suggestion = uw.suggest(with_returns([5.0] * 10))
     assert not suggestion.helps
     assert suggestion.weighting == uw.Uniform()
-    assert "same return" in str(suggestion)
+    assert "same return" in str(suggestion) and "--success NAME" in str(suggestion)
 
 
 def test_one_episode_has_nothing_to_compare_with() -> None:

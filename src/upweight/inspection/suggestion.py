@@ -72,7 +72,10 @@ def suggest_from(dataset: Dataset, *, env: str | None, starts: Starts | None) ->
         return Suggestion(Uniform(), False, (f"Only {len(returns)} complete episode(s): there is nothing to compare.",))
     good = good_episodes(dataset)
     if good is None:
-        why = f"All {len(returns)} complete episodes have the same return ({returns[0]:g}): none is better."
+        why = (
+            f"All {len(returns)} complete episodes have the same return ({returns[0]:g}): none is better. If flags tell which "
+            "of them succeeded, load the data with success=NAME (--success NAME)."
+        )
         return Suggestion(Uniform(), False, (why,))
     starts = look_at_starts(dataset, usable) if starts is None else starts
     found = choices(dataset, usable, starts, good)
