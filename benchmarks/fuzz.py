@@ -20,7 +20,6 @@ import tempfile
 import time
 import warnings
 import zipfile
-from multiprocessing.sharedctypes import SynchronizedArray
 from pathlib import Path
 from typing import Any
 
@@ -134,7 +133,7 @@ def mutate(data: bytes, rng: np.random.Generator) -> bytes:
     return bytes(out)
 
 
-def attempt(path: Path, shared: "SynchronizedArray[int]", guarded: bool) -> None:
+def attempt(path: Path, shared: Any, guarded: bool) -> None:
     """What a user does with a file: all of it is read, described and drawn from."""
     if guarded:
         shared[STAGE] = LOOKING
@@ -147,7 +146,7 @@ def attempt(path: Path, shared: "SynchronizedArray[int]", guarded: bool) -> None
     uw.inspect(dataset)
 
 
-def work(original: Path, folder: Path, seed: int, last: int, shared: "SynchronizedArray[int]") -> None:
+def work(original: Path, folder: Path, seed: int, last: int, shared: Any) -> None:
     """Tries from ``shared[TRY]`` on; each is announced before it begins."""
     warnings.simplefilter("ignore")
     limit_memory(original)
@@ -157,6 +156,9 @@ def work(original: Path, folder: Path, seed: int, last: int, shared: "Synchroniz
     files = [target / source.relative_to(original) for source in sources]
     contents = [source.read_bytes() for source in sources]
     share = np.sqrt([len(content) for content in contents])  # of the tries that a file gets
+    for file, content in zip(files, contents, strict=True):
+        file.write_bytes(content)
+    attempt(target, [0] * 6, guarded)  # that it is read while whole; and what is imported late is there from now on
     for number in range(shared[TRY], last):
         shared[STAGE] = IDLE
         shared[TRY] = number
