@@ -81,7 +81,7 @@ def test_a_batch_of_one_agent_among_policies(tmp_path: Path) -> None:
     ("change", "message"),
     [
         ({"obs": "BCJNGGhAmQAAAAAAAABu"}, r"key 'obs': is packed with pickle.*output_compress_columns=\[\].*unpack"),
-        ({"obs": None}, "missing key 'obs'; expected obs, actions, eps_id, found actions"),
+        ({"obs": None}, "missing key 'obs'; the file has actions, eps_id, rewards, t, terminateds"),
         ({"eps_id": None}, "missing key 'eps_id'"),
         ({"obs": [{"image": [1]}, {"image": [1]}]}, "key 'obs': expected numbers"),
         ({"obs": [[1.0], [1.0, 2.0]]}, "key 'obs'"),

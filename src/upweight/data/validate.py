@@ -145,7 +145,7 @@ def warn_of_shift(episodes: Episodes, observations: Column, next_observations: C
         "after the last step, or leave next_observations out: then nothing is learned from last steps of truncated episodes. "
         "(All is well if each episode really goes on where the one before it stopped.)",
         UpweightWarning,
-        stacklevel=4,
+        stacklevel=5,
     )
 
 

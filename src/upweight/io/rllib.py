@@ -29,7 +29,7 @@ from upweight.base.progress import track
 from upweight.data.dataset import Dataset
 from upweight.data.validate import as_array
 from upweight.io.arrow_tables import parquet_module, schema_names, to_numpy
-from upweight.io.format import Format, reading, starts_with
+from upweight.io.format import Format, missing_key, reading, starts_with
 
 Rows = dict[str, NDArray[Any]]  # a column [M, ...] per name
 _BATCH = re.compile(rb'\s*\{\s*"type"\s*:\s*"(SampleBatch|MultiAgentBatch)"')
@@ -73,9 +73,7 @@ def _join(parts: Sequence[Rows], path: Path) -> Rows:
         raise DatasetError(f"{path}: expected at least one step, found none")
     names = set.intersection(*(set(part) for part in parts))
     if missing := [name for name in _NEEDED if name not in names]:
-        raise DatasetError(
-            f"{path}: missing key {missing[0]!r}; expected {', '.join(_NEEDED)}, found {', '.join(sorted(names))}"
-        )
+        raise missing_key(path, missing[0], names)
     for name in names:
         if len({part[name].shape[1:] for part in parts}) > 1:
             raise DatasetError(f"{path}: key {name!r}: expected one shape in all episodes")
