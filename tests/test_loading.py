@@ -64,7 +64,7 @@ def test_frames() -> None:
     pandas = pytest.importorskip("pandas")
     for frame in (FRAME, pandas.DataFrame(FRAME), pa.table(FRAME)):
         assert as_dataset(frame).returns.tolist() == [1.0, 0.0, 3.0]
-    with pytest.raises(uw.DatasetError, match=r"missing column 'observation'.*Dataset\.from_frame"):
+    with pytest.raises(uw.DatasetError, match=r"which columns are observations.*upweight\.load\(frame"):
         as_dataset(pandas.DataFrame(FRAME).rename(columns={"observation": "pulse"}))
 
 

@@ -17,9 +17,7 @@ from upweight.io.registry import load as load_file
 from upweight.recipes.make import make_dataset
 from upweight.recipes.recipe import recipe_names
 
-AnyDataset = (
-    Dataset | str | os.PathLike[str] | Any
-)  # what as_dataset takes: also frames, and datasets of other libraries
+AnyDataset = Dataset | str | os.PathLike[str] | Any  # Any: a frame, or a dataset of another library (as_dataset)
 _FRAMES = ("pandas", "polars", "pyarrow")
 _ADAPTED = ("d3rlpy", "minari")  # libraries whose adapter has an as_dataset of its own
 _PLAIN_NAME = re.compile(r"[a-z0-9]+(-[a-z0-9]+)+")  # no folder, no suffix
@@ -76,9 +74,11 @@ def as_dataset(source: AnyDataset) -> Dataset:
     homes = {kind.__module__.partition(".")[0] for kind in type(source).__mro__}
     if isinstance(source, Mapping) or homes & set(_FRAMES):
         try:
-            return Dataset.from_frame(source)
+            return load(source)
         except DatasetError as error:
-            raise DatasetError(f"{error}; Dataset.from_frame makes a dataset of any table") from None
+            raise DatasetError(
+                f"{error}; upweight.load(frame, ...) takes such options and makes a dataset of it"
+            ) from None
     for library in homes & set(_ADAPTED):
         made: Dataset = import_module(f"upweight.adapters.{library}").as_dataset(source)
         return made

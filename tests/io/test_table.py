@@ -91,6 +91,7 @@ class TestCsv:
             "episode, observations, actions, rewards",
             "--episode",
             "TOML",
+            "success=..., --success",
             "the table has stay_id, hour, age",
         ):
             assert words in message

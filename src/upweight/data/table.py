@@ -120,9 +120,10 @@ def choose_columns(names: Sequence[str], layout: Mapping[str, Any], *, source: s
         part for part in _NEEDED if part not in chosen and (part != "rewards" or not {part, "success"} & set(layout))
     ]
     if silent:
+        instead = "; flags of success will do for rewards (success=..., --success)" if "rewards" in silent else ""
         raise DatasetError(
             f"{source}: nothing says which columns are {', '.join(silent)}: say it with {'=..., '.join(silent)}=... "
-            f"(--{', --'.join(silent)}, or in a TOML file beside the table); {_columns_of(names)}"
+            f"(--{', --'.join(silent)}, or in a TOML file beside the table){instead}; {_columns_of(names)}"
         )
     for part, wanted in chosen.items():
         for name in wanted:
