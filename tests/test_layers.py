@@ -23,7 +23,7 @@ ALLOWED = {
     "policies": {"data"},
     "adapters": {"data", "weightings", "samplers", "io", "loading"},
     "inspection": {"data", "weightings", "io", "loading"},
-    "engine": {"data", "weightings", "samplers", "policies", "loading"},
+    "engine": {"data", "weightings", "samplers", "policies", "rollout", "loading"},
     "rollout": {"data", "policies"},
     "recipes": {"data", "policies", "rollout"},
     "loading": {"data", "io", "recipes"},

@@ -63,7 +63,7 @@ from upweight.rollout.environments import (
     make_environment as make_environment,
     register_environments as register_environments,
 )
-from upweight.rollout.evaluate import Evaluation as Evaluation, evaluate as evaluate
+from upweight.rollout.evaluate import Evaluation as Evaluation, Evaluator as Evaluator, evaluate as evaluate
 from upweight.samplers.episode import EpisodeSampler as EpisodeSampler
 from upweight.samplers.step import StepSampler as StepSampler
 from upweight.studies.experiment_file import (

@@ -276,9 +276,28 @@ class TestTrain:
         assert "upweight/StochasticCartPole-v1, 2 episodes per policy" in capsys.readouterr().out
         assert json.loads((tmp_path / "runs" / "evaluation.json").read_text())["episodes"] == 2
 
+    def test_evaluation_on_the_way_ends_in_what_evaluate_says(
+        self, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    ) -> None:
+        data = tmp_path / "mixed.npz"
+        assert run("make", "cartpole-expert-random-10", "--steps", 500, "-o", data) == 0
+        small = ("--set", "hidden_units=[8, 8]", "--set", "batch_size=8", "--updates", 30, "--episodes", 3)
+        options = ("--algorithm", "discrete_bc", "--evaluate-every", 10, "-o", tmp_path / "runs")
+        assert run("train", data, *options, *small) == 0
+        shown = capsys.readouterr().out
+        assert (
+            "best of 3 points*" in shown and f"* chosen with the simulator; these policies are in {tmp_path}" in shown
+        )
+        points = json.loads((tmp_path / "runs" / "results.json").read_text())["runs"][0]["points"]
+        assert [point["updates"] for point in points] == [10, 20, 30]
+        assert run("evaluate", tmp_path / "runs", "--episodes", 3) == 0
+        evaluated = json.loads((tmp_path / "runs" / "evaluation.json").read_text())["policies"][0]
+        assert points[-1]["returns"] == evaluated["returns"]
+
     @pytest.mark.parametrize(
         "options",
         [
+            ("--evaluate-every", 10),
             ("--algorithm", "iqll"),
             ("--set", "expectile"),
             ("--set", "hidden_units=8,8"),

@@ -1,5 +1,7 @@
 """Where a training logs, checks and can be stopped."""
 
+from dataclasses import replace
+
 import pytest
 
 import upweight as uw
@@ -56,6 +58,20 @@ def test_pieces_go_on_from_anywhere() -> None:
         assert next(schedule.pieces(piece.first)) == everything[place]
     assert everything[:3] == [Piece(0, 40, False), Piece(40, 40, False), Piece(80, 20, True)]
     assert everything[-2:] == [Piece(1000, 40, False), Piece(1040, 10, True)]
+
+
+def test_pieces_end_where_policies_are_evaluated_and_blocks_stay() -> None:
+    plain = Schedule(num_updates=1000, interval=500, block=100, piece=40)
+    watched = replace(plain, evaluate_every=70)
+    done, ends, blocks = 0, [], []
+    while done < 1000:
+        for piece in watched.pieces(done):
+            done = piece.end
+            ends.append(done)
+            blocks += [done] if piece.ends_block else []
+    assert {point for point in range(1, 1001) if watched.is_point(point)} == set(range(70, 1000, 70)) <= set(ends)
+    assert blocks == list(range(100, 1001, 100))
+    assert not plain.is_point(70) and not replace(plain, evaluate_every=500).is_point(1000)
 
 
 def test_what_takes_long_is_cut_into_single_updates() -> None:

@@ -1,6 +1,7 @@
 """Experiment files: what they spell out, and what is wrong with wrong ones."""
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -85,9 +86,21 @@ def test_a_name_stands_for_everything_that_matters(tmp_path: Path) -> None:
     assert len(ids | {run.run_id}) == len(changes) + 1
 
 
+def test_evaluation_on_the_way_is_no_part_of_a_name(tmp_path: Path) -> None:
+    runs = read_experiment(write(tmp_path, GOOD)).runs
+    watched = read_experiment(write(tmp_path, GOOD.replace("updates = 10", "updates = 10\nevaluate_every = 5", 1))).runs
+    assert [run.run_id for run in watched] == [run.run_id for run in runs]
+    assert {run.evaluate_every for run in watched} == {5} and {run.num_points for run in watched} == {1}
+    assert "evaluate_every" not in runs[0].to_dict()
+    again = run_spec_from_dict(watched[0].to_dict())
+    assert again == runs[0] and again.evaluate_every == 5
+    assert replace(again, evaluate_every=3).num_points == 3 and replace(again, evaluate_every=10).num_points == 0
+
+
 @pytest.mark.parametrize(
     ("change", "message"),
     [
+        (("updates = 10", "updates = 10\nevaluate_every = 0"), r"evaluate_every: expected at least 1, found 0"),
         (("updates = 10", "updates = "), r"study\.toml: not a TOML file: .*line 2"),
         (("updates = 10", "updatse = 10"), r"toml: updatse: unknown key; did you mean 'updates'"),
         (("[scale.smoke]", "[scales.smoke]"), r"toml: scales: unknown key.*did you mean 'scale'"),

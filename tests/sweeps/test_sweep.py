@@ -121,6 +121,33 @@ def test_slices_add_up(study: Experiment, tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
+def test_points_on_the_way_are_added_to_the_same_runs(study: Experiment, tmp_path: Path) -> None:
+    """Under the same names, with the same returns; also in slices."""
+    path = study_file(tmp_path, updates=300)
+    plain, watched = read_experiment(path), read_experiment(path, changes={"evaluate_every": 100})
+    sweep(plain, tmp_path / "plain", max_agents=4)
+    assert "4 agents x 300 updates, evaluated 3 times" in str(plan_sweep(watched, tmp_path / "whole", max_agents=4))
+    sweep(watched, tmp_path / "whole", max_agents=4)
+    while sweep(watched, tmp_path / "sliced", max_minutes=0, max_agents=4).remaining:
+        pass
+    without, whole, sliced = (Store(tmp_path / name) for name in ("plain", "whole", "sliced"))
+    assert contents(without.path) == contents(whole.path) == contents(sliced.path)
+    for run in plain.runs:
+        record = whole.run(run.run_id)
+        assert [point["updates"] for point in record["points"]] == [100, 200]
+        assert record["points"] == sliced.run(run.run_id)["points"] and "points" not in without.run(run.run_id)
+        best = max(record["points"], key=lambda point: point["mean_return"])
+        assert whole.best_policy_path(run.run_id).exists() == (best["mean_return"] > record["mean_return"])
+        if best["mean_return"] > record["mean_return"]:
+            played = uw.evaluate(uw.load_policy(whole.best_policy_path(run.run_id)), run.data.env_id, 2, run.seed)
+            assert played.summary()["returns"] == best["returns"]
+    # Points are no reason to do a finished run again, and that is said.
+    plan = plan_sweep(watched, without.path)
+    assert plan.to_do == 0 and "8 finished runs stay without points on the way" in str(plan)
+    assert plan_sweep(plain, whole.path).to_do == plan_sweep(watched, whole.path).without_points == 0
+
+
+@pytest.mark.slow
 def test_evaluating_beside_the_next_training_changes_nothing(study: Experiment, tmp_path: Path) -> None:
     """Also if the training beside it runs out of time."""
     executor = LocalExecutor(overlap=True)
@@ -541,11 +568,12 @@ def test_a_policy_is_written_before_its_record(tmp_path: Path, study: Experiment
             order.append(self.run_id)
 
     write_finished(store, study.runs[0])
-    results = [SimpleNamespace(policy=Policy(run.run_id), status="finished", diverged_at=None) for run in study.runs]
+    about = {"status": "finished", "diverged_at": None, "points": [], "best": None}
+    results = [SimpleNamespace(policy=Policy(run.run_id), **about) for run in study.runs]
     trained = [Trained(run, result, 1.0, "abc") for run, result in zip(study.runs, results, strict=True)]  # type: ignore[arg-type]
     played = uw.Evaluation("X-v0", np.ones(1), np.ones(1, np.int64), np.ones(1, bool))
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("upweight.sweeps.evaluation.evaluate", lambda policies, *_, **__: [played] * len(policies))
+        patch.setattr("upweight.rollout.evaluate.evaluate", lambda policies, *_, **__: [played] * len(policies))
         patch.setattr("importlib.metadata.distribution", without_mujoco)
         evaluate_and_store(trained, store, workers=1, keep_policies=True)
     assert sorted(order) == sorted(run.run_id for run in study.runs[1:])  # the first one was done

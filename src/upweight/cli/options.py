@@ -113,6 +113,18 @@ def add_writing(parser: argparse.ArgumentParser, *, required: bool = True) -> No
     parser.add_argument("--format", choices=sorted(writable()), help="write this format whatever the suffix")
 
 
+def add_evaluate_every(parser: argparse._ActionsContainer, what: str) -> None:
+    """Evaluation on the way, with what it costs."""
+    parser.add_argument(
+        "--evaluate-every",
+        type=count,
+        metavar="UPDATES",
+        help=f"evaluate {what} on the way too, every so many updates, and keep the best policy beside the last; the training "
+        "is the same, and each point costs as much simulation as the final evaluation (20 to 120 s for 200 agents on 16 "
+        "cores): beside the training on a GPU, in turn on a CPU",
+    )
+
+
 def add_json(parser: argparse.ArgumentParser, instead_of: str = "text") -> None:
     parser.add_argument("--json", action="store_true", help=f"print JSON instead of {instead_of}")
 

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from upweight.base.optional import importing
-from upweight.cli.options import add_settings, parse_settings
+from upweight.cli.options import add_evaluate_every, add_settings, parse_settings
 from upweight.cli.terminal import print_error, print_json
 
 if TYPE_CHECKING:
@@ -20,6 +20,7 @@ examples:
   upweight sweep demo -o results/                           # two minutes on two cores
   upweight sweep paper/mixed --scale quick --only "hopper-*" --algorithm bc -o results/        # hours on two cores
   upweight sweep paper/mixed --set updates=250_000 --set precision=bfloat16 -o results/        # for a GPU
+  upweight sweep my_study.toml -o results/ --evaluate-every 50000     # curves in the report; finished runs stay as they are
   upweight sweep my_study.toml -o results/ --plan           # how much work it is; nothing is trained
   upweight sweep my_study.toml -o results/ --max-minutes 30 # a slice; the same command goes on
 
@@ -44,6 +45,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--algorithm", action="append", metavar="NAME", help="algorithms to keep; may be given several times"
     )
     add_settings(parser, what="another value for a key of the file", example=_EXAMPLE)
+    add_evaluate_every(parser, "each run")
     parser.add_argument("--max-minutes", type=float, default=math.inf, help="stop after this; start again to go on")
     parser.add_argument("--max-agents", type=int, help="train at most this many together (default: as many as fit)")
     parser.add_argument("--workers", type=int, help="processes that simulate (default: one per core)")
@@ -57,12 +59,15 @@ def run(arguments: argparse.Namespace) -> bool:
         from upweight.studies.experiment_file import read_experiment
         from upweight.sweeps.executor import LocalExecutor
         from upweight.sweeps.sweep import plan_sweep, sweep
+    changes = parse_settings(arguments.set, example=_EXAMPLE)
+    if arguments.evaluate_every is not None:
+        changes["evaluate_every"] = arguments.evaluate_every
     experiment = read_experiment(
         arguments.experiment,
         scale=arguments.scale,
         only=arguments.only,
         algorithms=arguments.algorithm,
-        changes=parse_settings(arguments.set, example=_EXAMPLE),
+        changes=changes,
     )
     executor = LocalExecutor(workers=arguments.workers)
     plan = plan_sweep(experiment, arguments.output, max_agents=arguments.max_agents)

@@ -11,6 +11,7 @@ from upweight.base.optional import importing
 from upweight.base.text import number, table
 from upweight.cli.options import (
     add_data,
+    add_evaluate_every,
     add_json,
     add_reading,
     add_settings,
@@ -31,8 +32,11 @@ examples:
   upweight train mixed.hdf5 --algorithm bc --algorithm td3_bc --weighting uniform --weighting rw --seeds 5 -o runs/all
   upweight train mixed.hdf5 --algorithm iql --preset official --set expectile=0.9 --set beta=10 -o runs/official
   upweight train mixed.hdf5 --algorithm iql --weighting rw --seeds 5 --updates 250000 -o runs/iql --resume
+  upweight train mixed.hdf5 --weighting rw --evaluate-every 10000 --env Hopper-v5 -o runs/bc
 
-the folder then holds policies/run-000.safetensors, ... (upweight.load_policy), results.json and metrics.jsonl"""
+the folder then holds policies/run-000.safetensors, ... (upweight.load_policy), results.json and metrics.jsonl
+with --evaluate-every, results.json has the returns at every point, and best/ each run's best policy: chosen with the simulator,
+so its return is too good to be compared with a last one; the last point is what `upweight evaluate` gives with seed 0"""
 AFTER_INTERRUPTION = "the same command with --resume goes on from the last checkpoint"
 
 _EXAMPLE = "expectile=0.9"
@@ -67,6 +71,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--max-agents", type=int, help="train at most this many together (default: as many as fit)")
     parser.add_argument("-o", "--output", type=Path, required=True, help="folder to write to")
     parser.add_argument("--resume", action="store_true", help="go on with the interrupted training in that folder")
+    group = parser.add_argument_group("evaluation on the way")
+    add_evaluate_every(group, "each agent")
+    group.add_argument("--env", metavar="ID", help="the environment, e.g. Hopper-v5 (default: what the dataset says)")
+    group.add_argument("--episodes", type=count, default=20, help="per agent and point (default: 20)")
+    group.add_argument("--workers", type=int, help="processes that simulate (default: one per core)")
     add_json(parser, "a table")
     add_weighting(parser, several=True, default="rw")
     add_reading(parser)
@@ -74,8 +83,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> None:
     with importing(extra="train", purpose="training"):
+        from upweight.engine.points import named_environment
         from upweight.engine.run import Run, algorithm_config, named_weighting
         from upweight.engine.train import plan_training, train
+        from upweight.rollout.evaluate import Evaluator
     if arguments.seeds < 1:
         raise WeightingError(f"--seeds: expected at least 1, found {arguments.seeds}")
     names = arguments.algorithm or ["bc"]
@@ -90,9 +101,20 @@ def run(arguments: argparse.Namespace) -> None:
     ]
     dataset = read_dataset(arguments.data, arguments)
     options: dict[str, Any] = {"precision": arguments.precision, "max_agents": arguments.max_agents}
+    watch: dict[str, Any] = {}
+    if arguments.evaluate_every is not None:
+        env_id = arguments.env or named_environment(dataset)
+        evaluator = Evaluator(env_id, arguments.episodes, workers=arguments.workers)
+        watch = {"evaluate_every": arguments.evaluate_every, "evaluate_with": evaluator}
     print(plan_training(dataset, runs, **options), file=sys.stderr)
     results = train(
-        dataset, runs, num_updates=arguments.updates, output=arguments.output, resume=arguments.resume, **options
+        dataset,
+        runs,
+        num_updates=arguments.updates,
+        output=arguments.output,
+        resume=arguments.resume,
+        **options,
+        **watch,
     )
     if arguments.json:
         print_json([result.to_dict() for result in results])
@@ -105,6 +127,18 @@ def run(arguments: argparse.Namespace) -> None:
         description = result.run.to_dict()
         weighting = describe_weighting(description["weighting"])
         rows.append([f"{place:03d}", description["algorithm"], weighting, str(result.run.seed), state, losses])
-    print(table(rows, header=["run", "algorithm", "weighting", "seed", "status", "last losses"], align=str.ljust))
+        if (best := result.best_point) is not None:
+            rows[-1] += [_return(result.points[-1]), f"{_return(best)} at {best['updates']:,}"]
+    header = ["run", "algorithm", "weighting", "seed", "status", "last losses"]
+    header += ["last return", f"best of {len(results[0].points)} points*"] if results[0].points else []
+    print(table(rows, header=header, align=str.ljust))
+    if results[0].points:
+        print(f"\n* chosen with the simulator; these policies are in {arguments.output / 'best'}")
     policies = "1 policy" if len(results) == 1 else f"{len(results)} policies"
     print(f"\nwrote {policies} to {arguments.output / 'policies'}")
+
+
+def _return(point: dict[str, Any]) -> str:
+    """3,120 (score 0.95)."""
+    score = "" if point["score"] is None else f" (score {point['score']:.3f})"
+    return f"{number(point['mean_return'])}{score}"

@@ -7,6 +7,7 @@
     program-000.safetensors   checkpoint of a program under way, replaced as it advances
     program-000.json     in its place when the program is finished: how its runs ended
     policies/run-000.safetensors, results.json   at the end
+    points/, best/       evaluation on the way (see :mod:`upweight.engine.points`)
 """
 
 import hashlib

@@ -50,20 +50,27 @@ class Schedule:
     interval: int
     block: int
     piece: int
+    evaluate_every: int | None = None
+
+    def is_point(self, done: int) -> bool:
+        """Whether policies are evaluated there, on their way."""
+        return self.evaluate_every is not None and done % self.evaluate_every == 0 and done < self.num_updates
 
     def interval_end(self, done: int) -> int:
         """Where the interval ends that update ``done`` is in."""
         return min((done // self.interval + 1) * self.interval, self.num_updates)
 
     def pieces(self, done: int) -> Iterator[Piece]:
-        """From update ``done`` to the end of its interval."""
-        end = self.interval_end(done)
+        """From update ``done`` to the end of its interval, or to where policies are evaluated."""
+        interval_end = self.interval_end(done)
+        every = self.evaluate_every or self.num_updates
+        end = min(interval_end, (done // every + 1) * every)
         while done < end:
             into_interval = done % self.interval
-            block_end = min(done - into_interval % self.block + self.block, end)
-            piece = Piece(done, min(self.piece, block_end - done), done + self.piece >= block_end)
-            yield piece
-            done = piece.end
+            block_end = min(done - into_interval % self.block + self.block, interval_end)
+            size = min(self.piece, block_end - done, end - done)
+            yield Piece(done, size, done + size == block_end)
+            done += size
 
 
 def make_schedule(

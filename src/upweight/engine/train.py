@@ -6,7 +6,7 @@ import math
 import time
 import warnings
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
 from itertools import islice
 from pathlib import Path
@@ -21,11 +21,13 @@ from upweight.base.errors import ConfigError, UpweightError, UpweightWarning
 from upweight.base.progress import report
 from upweight.data.action_codes import codes_note
 from upweight.data.dataset import Dataset
-from upweight.engine.algorithm import PolicyParts, Setup
+from upweight.engine.algorithm import Setup
 from upweight.engine.checkpoint import take_snapshot
 from upweight.engine.device import compilation_cache, interrupts_wait, number_types
+from upweight.engine.extraction import extract_policies
 from upweight.engine.folder import TrainingFolder, describe_training
 from upweight.engine.plan import Plan, make_plan
+from upweight.engine.points import CHOSEN, Points, best_point, make_watch
 from upweight.engine.population import Agents, Data, Interval, Program, Progress
 from upweight.engine.prepare import make_agents, make_data, make_setup
 from upweight.engine.run import Run, check_runs
@@ -33,6 +35,7 @@ from upweight.engine.schedule import Schedule, make_schedule
 from upweight.engine.tracking import Callback, Record
 from upweight.loading import AnyDataset, as_dataset
 from upweight.policies.policy import Policy
+from upweight.rollout.evaluate import Evaluator
 
 
 class TrainingPaused(UpweightError):
@@ -53,6 +56,15 @@ class RunResult:
     updates: int  # that its policy has had: fewer than asked for if it diverged, when it is put back to a sound state
     diverged_at: int | None  # the update at which a NaN first showed
     metrics: list[Record] = field(repr=False)  # one entry per log interval
+    points: list[Record] = field(
+        default_factory=list, repr=False
+    )  # updates and returns, if it was evaluated on the way
+    best: Policy | None = field(default=None, repr=False)  # of these points: chosen with the simulator
+
+    @property
+    def best_point(self) -> Record | None:
+        """The first point that none returned more than."""
+        return best_point(self.points) if self.points else None
 
     def outcome(self) -> Record:
         """How it ended."""
@@ -64,6 +76,7 @@ class RunResult:
             **self.run.to_dict(),
             **self.outcome(),
             "last_metrics": {k: v for k, v in last.items() if k not in {"run", "updates"}},
+            **({"points": self.points} if self.points else {}),
         }
 
 
@@ -90,6 +103,8 @@ def train(
     max_agents: int | None = None,
     deadline: float | None = None,
     callbacks: Sequence[Callback] = (),
+    evaluate_every: int | None = None,
+    evaluate_with: Evaluator | str | None = None,
 ) -> list[RunResult]:
     """Train every run, as many as fit at a time, and return one result per run, in order.
 
@@ -98,6 +113,10 @@ def train(
     folder, metrics, checkpoints and policies are written there, and ``resume=True`` goes on after an interruption.
     ``callbacks`` are called with the new metric records at each log interval. ``max_agents`` limits how many train together; a
     training that goes on keeps the programs that it began with.
+    ``evaluate_every`` so many updates policies also play on the way (beside the training, unless the device is the CPU), in the
+    environment that the dataset names or ``evaluate_with`` says (a name, or an :class:`~upweight.Evaluator`). The training stays
+    the same, and each point costs an evaluation. ``RunResult.points`` has the returns, those of the last policy included, and
+    ``RunResult.best`` the best policy, chosen with the simulator.
     At the ``deadline`` (a value of ``time.monotonic()``) the training is saved in its folder and :class:`TrainingPaused` raised.
     """
     num_updates = whole_number("num_updates", num_updates, least=1, error=ConfigError)
@@ -112,6 +131,7 @@ def train(
             warnings.warn(note, UpweightWarning, stacklevel=2)
         setup = make_setup(dataset, precision)
         plan = make_plan(dataset, runs, setup, max_agents=max_agents)
+        watch = None if evaluate_every is None else make_watch(evaluate_every, evaluate_with, dataset, runs, setup)
         folder = None
         if output is not None:
             about = describe_training(dataset, runs, num_updates, precision)
@@ -120,14 +140,13 @@ def train(
         _log.info("%s", plan)
         results: dict[int, RunResult] = {}
         for number, part in enumerate(plan.programs):
-            task = _Task(
-                dataset, part.runs, [runs[place] for place in part.runs], num_updates, setup, log_every_updates
-            )
-            recorder = None
-            if folder is not None:
-                recorder = _Recorder(folder, number, task, checkpoint_every_updates, deadline)
+            mine = [runs[place] for place in part.runs]
+            task = _Task(dataset, part.runs, mine, num_updates, setup, log_every_updates, evaluate_every)
+            recorder = None if folder is None else _Recorder(folder, number, task, checkpoint_every_updates, deadline)
             ended = recorder.finished() if recorder is not None else None
-            results |= zip(part.runs, ended or _train_program(task, recorder, callbacks), strict=True)
+            with Points(watch, folder, number) if watch is not None else contextlib.nullcontext() as points:
+                found = ended or _train_program(task, recorder, callbacks, points)
+                results |= zip(part.runs, found if points is None else _with_points(task, found, points), strict=True)
         ordered = [results[place] for place in range(len(runs))]
         if folder is not None:
             folder.write_results([result.to_dict() for result in ordered])
@@ -144,6 +163,7 @@ class _Task:
     num_updates: int
     setup: Setup
     log_every: int | None
+    evaluate_every: int | None = None
 
     @property
     def title(self) -> str:
@@ -152,7 +172,14 @@ class _Task:
     @cached_property
     def schedule(self) -> Schedule:
         first = self.runs[0]
-        return make_schedule(self.num_updates, self.log_every, first.method, first.config, len(self.runs))
+        made = make_schedule(self.num_updates, self.log_every, first.method, first.config, len(self.runs))
+        return replace(made, evaluate_every=self.evaluate_every)
+
+    @property
+    def about(self) -> dict[str, Any]:
+        """What its policies say of where they come from."""
+        where = {key: self.dataset.metadata[key] for key in ("env_id",) if key in self.dataset.metadata}
+        return {"num_updates": self.num_updates, "dataset": self.dataset.source, **where}
 
     def metrics_of(self, number: int, history: Sequence[Record]) -> list[Record]:
         return [record for record in history if record["run"] == number]
@@ -171,8 +198,8 @@ def advances(
 ) -> Iterator[Advance]:
     """The training itself, a chunk of about two seconds at a time; nothing but the device changes.
 
-    A chunk ends where a log interval does at the latest. The first is one piece; the next are as long as the last one's speed
-    promises.
+    A chunk ends where a log interval does, or where policies are evaluated, at the latest. The first is one piece; the next
+    are as long as the last one's speed promises.
     """
     pieces = 1
     while done < task.num_updates:
@@ -203,7 +230,9 @@ def _records(numbers: Sequence[int], done: int, sums: Mapping[str, Any], counts:
     return records
 
 
-def _train_program(task: _Task, recorder: "_Recorder | None", callbacks: Sequence[Callback]) -> list[RunResult]:
+def _train_program(
+    task: _Task, recorder: "_Recorder | None", callbacks: Sequence[Callback], points: Points | None
+) -> list[RunResult]:
     """Train the runs of one program to the end, telling those who listen after each chunk."""
     method, config = task.runs[0].method, task.runs[0].config
     program = Program(method, config, task.setup)
@@ -215,6 +244,8 @@ def _train_program(task: _Task, recorder: "_Recorder | None", callbacks: Sequenc
             interval = jax.eval_shape(program.begin_interval, progress, agents, data)
             progress, done, history = recorder.resume(progress, interval)
         jax.block_until_ready(progress)  # type: ignore[no-untyped-call]
+    if points is not None:
+        points.go_on(done)
     with recorder.writing if recorder is not None else contextlib.nullcontext():
         began, latest = time.perf_counter(), list[Record]()
         for step in advances(program, agents, data, progress, done, task):
@@ -225,6 +256,8 @@ def _train_program(task: _Task, recorder: "_Recorder | None", callbacks: Sequenc
             report(task.title, done, task.num_updates, _detail(rate, len(task.runs), latest))
             for callback in callbacks if progress.interval is None else ():
                 callback(records)
+            if points is not None and task.schedule.is_point(done):
+                points.reached(done, _policies_at(done, task, program, progress, agents))
             if recorder is not None:
                 recorder.keep(step)
             began = time.perf_counter()
@@ -283,17 +316,35 @@ class _Recorder:
         self._folder.finish_program(self._program, outcomes, policies)
 
 
+def _policies_at(done: int, task: _Task, program: Program, progress: Progress, agents: Agents) -> dict[int, Policy]:
+    """Policies on the way, by the number of their run: of agents that have not diverged."""
+    policies = extract_policies(program, progress, agents, task.runs, {**task.about, **CHOSEN, "num_updates": done})
+    lost = jax.device_get(progress.diverged_at) >= 0
+    return {number: policy for number, policy, gone in zip(task.numbers, policies, lost, strict=True) if not gone}
+
+
+def _with_points(task: _Task, results: Sequence[RunResult], points: Points) -> list[RunResult]:
+    """What came of the points on the way, when all of them are played."""
+    points.go_on(task.num_updates - 1)
+    if points.last:
+        points.reached(task.num_updates, {n: each.policy for n, each in zip(task.numbers, results, strict=True)})
+    points.wait()
+    return [
+        replace(result, points=points.of(number), best=points.best(number))
+        for number, result in zip(task.numbers, results, strict=True)
+    ]
+
+
 def _results(
     task: _Task, program: Program, progress: Progress, agents: Agents, history: Sequence[Record]
 ) -> list[RunResult]:
-    progress = jax.device_get(progress)
+    policies = extract_policies(program, progress, agents, task.runs, task.about)
     results = []
     for place, (number, run) in enumerate(zip(task.numbers, task.runs, strict=True)):
-        state = jax.tree.map(lambda leaf, place=place: leaf[place], progress.states)
         lost = int(progress.diverged_at[place])
         result = RunResult(
             run=run,
-            policy=_policy(task, run, program.algorithm.policy(state, program.config), agents, place),
+            policy=policies[place],
             status="finished" if lost < 0 else "diverged",
             updates=int(progress.num_updates[place]),
             diverged_at=None if lost < 0 else lost,
@@ -301,26 +352,6 @@ def _results(
         )
         results.append(result)
     return results
-
-
-def _policy(task: _Task, run: Run, parts: PolicyParts, agents: Agents, place: int) -> Policy:
-    def single(array: Any) -> Any:
-        return None if array is None else np.asarray(array, np.float32)
-
-    def own(column: Any) -> Any:
-        return None if column is None else single(column[place])
-
-    where = {key: task.dataset.metadata[key] for key in ("env_id",) if key in task.dataset.metadata}
-    return Policy(
-        kind=parts.kind,
-        layers=tuple((single(layer.weight), single(layer.bias)) for layer in parts.layers),
-        observation_mean=own(agents.observation_mean),
-        observation_scale=own(agents.observation_scale),
-        log_std=single(parts.log_std),
-        action_low=own(agents.action_low),
-        action_high=own(agents.action_high),
-        metadata={"run": run.to_dict(), "num_updates": task.num_updates, "dataset": task.dataset.source, **where},
-    )
 
 
 def _detail(rate: float, agents: int, records: Sequence[Record]) -> str:

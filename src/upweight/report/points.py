@@ -68,7 +68,7 @@ def best_table(results: Results, intervals: Intervals) -> Table:
     return Table(
         name="best-points",
         caption=f"The last policies and the best of the points on the way, {CHOSEN}",
-        columns=("algorithm", "datasets", "sampler", "points", "last", f"best of the points ({CHOSEN})"),
+        columns=("algorithm", "datasets", "sampler", "points", "last", "best (by simulator)"),
         rows=tuple(rows),
         records=tuple(records),
         notes=_NOTES,

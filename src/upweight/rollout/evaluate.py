@@ -52,6 +52,11 @@ class Evaluation(Shown):
         scores = self.scores
         return None if scores is None else float(scores.mean())
 
+    def summary(self) -> dict[str, Any]:
+        """What a record of a run or of a point on its way keeps; JSON-able."""
+        returns = [round(float(value), 4) for value in self.returns]
+        return {"score": self.score, "mean_return": self.mean_return, "returns": returns}
+
     def to_dict(self) -> dict[str, Any]:
         """JSON-able."""
         return {
@@ -121,7 +126,9 @@ def evaluate(
     spaces = environment_spaces(env_id)
     for place, policy in enumerate(loaded):
         name = str(given[place]) if isinstance(given[place], str | Path) else f"policy {place}"
-        _check_fit(policy, spaces, env_id, name)
+        outputs = policy.layers[-1][1].shape[0]
+        size = outputs // 2 if policy.kind == "tanh_gaussian" else outputs
+        _check_fit(spaces, env_id, name, policy.observation_size, size, policy.is_discrete)
     starts = range(0, episodes, EPISODES_PER_BLOCK)
     blocks: list[Block] = []
     for policy, start_from in zip(loaded, seeds, strict=True):
@@ -136,6 +143,38 @@ def evaluate(
     return results[0] if single else results
 
 
+@dataclass(frozen=True)
+class Evaluator:
+    """How the runs of a training are evaluated: on their way, and in the same way at their end.
+
+    ``seed`` and ``episodes`` are one for all runs, or one for each. With ``last=False`` the final policies are left to the
+    caller.
+    """
+
+    env_id: str
+    episodes: int | Sequence[int] = 20
+    seed: int | Sequence[int] = 0
+    workers: int | None = None
+    last: bool = True
+
+    def play(self, runs: Sequence[int], policies: Sequence[Policy]) -> list[Evaluation]:
+        """:func:`evaluate` one policy of each of some runs, which are named by their numbers."""
+        episodes, seeds = (
+            [each if isinstance(each, int) else each[run] for run in runs] for each in (self.episodes, self.seed)
+        )
+        found: dict[int, Evaluation] = {}
+        for count in dict.fromkeys(episodes):
+            places = [place for place, each in enumerate(episodes) if each == count]
+            own = [policies[place] for place in places], [seeds[place] for place in places]
+            found |= zip(places, evaluate(own[0], self.env_id, count, own[1], workers=self.workers), strict=True)
+        return [found[place] for place in range(len(runs))]
+
+    def check_fit(self, observation_size: int, action_size: int, *, is_discrete: bool) -> None:
+        """Refuse, before anything is trained, what :func:`evaluate` would refuse."""
+        spaces = environment_spaces(self.env_id)
+        _check_fit(spaces, self.env_id, "a policy of this training", observation_size, action_size, is_discrete)
+
+
 def _load(policy: Any) -> Policy:
     if isinstance(policy, Policy):
         return policy
@@ -144,24 +183,24 @@ def _load(policy: Any) -> Policy:
     raise RolloutError(f"expected a Policy or the path of one, found {type(policy).__name__}")
 
 
-def _check_fit(policy: Policy, spaces: Spaces, env_id: str, name: str) -> None:
+def _check_fit(
+    spaces: Spaces, env_id: str, name: str, observation_size: int, action_size: int, is_discrete: bool
+) -> None:
     """Refuse a policy that cannot read the environment's observations or give its actions."""
-    if policy.observation_size not in spaces.readable_sizes:
+    if observation_size not in spaces.readable_sizes:
         raise RolloutError(
-            f"{name} expects {policy.observation_size} observations, but {env_id} has {spaces.describe_observations()}; "
+            f"{name} expects {observation_size} observations, but {env_id} has {spaces.describe_observations()}; "
             "was it trained on another task?"
         )
-    if spaces.is_discrete != policy.is_discrete:
-        have, need = ("discrete", "continuous") if policy.is_discrete else ("continuous", "discrete")
+    if spaces.is_discrete != is_discrete:
+        have, need = ("discrete", "continuous") if is_discrete else ("continuous", "discrete")
         raise RolloutError(
             f"{name} gives {have} actions, but {env_id} takes {need} ones; was it trained on another task?"
         )
-    outputs = policy.layers[-1][1].shape[0]
-    size = outputs // 2 if policy.kind == "tanh_gaussian" else outputs
-    if size != spaces.action_size:
+    if action_size != spaces.action_size:
         what = "to choose from" if spaces.is_discrete else "numbers per action"
         raise RolloutError(
-            f"{name} has {size} {what}, but {env_id} has {spaces.action_size}; was it trained on another task?"
+            f"{name} has {action_size} {what}, but {env_id} has {spaces.action_size}; was it trained on another task?"
         )
 
 

@@ -6,6 +6,7 @@
     updates = 250_000
     seeds = 5                       # 0 to 4; or a list of seeds
     episodes = 20                   # of the evaluation of each final policy
+    evaluate_every = 50_000         # updates, to be evaluated on the way too; not part of a run's name
     precision = "float32"
 
     [[grid]]                        # one or more; the runs of all of them

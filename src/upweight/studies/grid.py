@@ -27,6 +27,7 @@ _MOST_SEEDS = 100_000
 _LIMITS = {  # lowest and highest
     "updates": (1, 2**31 - 1),
     "episodes": (1, 2**31 - 1),
+    "evaluate_every": (1, 2**31 - 1),
     "dataset_steps": (1, 2**31 - 1),
     "dataset_seed": (0, 2**32 - 1),
 }
@@ -58,6 +59,7 @@ class Grid:
     weightings: list[Any] = field(default_factory=lambda: ["uniform"])  # as algorithms
     seeds: int | list[int] = 1  # how many, or which
     episodes: int = 20  # of the evaluation
+    evaluate_every: int | None = None  # updates, on the way
     env: str | None = None  # where policies trained on files are evaluated
     precision: str = "float32"
     dataset_steps: int | None = None
@@ -95,6 +97,7 @@ class Grid:
                             updates=self.updates,
                             precision=self.precision,
                             episodes=self.episodes,
+                            evaluate_every=self.evaluate_every,
                         )
 
     def agents(self) -> list[Run]:

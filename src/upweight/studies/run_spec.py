@@ -41,9 +41,18 @@ class RunSpec:
     updates: int
     precision: str
     episodes: int  # of the evaluation; they start alike for all runs of one seed
+    # Updates between evaluations on the way, which change neither the training nor its result, and so not the name.
+    evaluate_every: int | None = field(default=None, compare=False)
+
+    @property
+    def num_points(self) -> int:
+        """How often it is evaluated before its end."""
+        return 0 if self.evaluate_every is None else (self.updates - 1) // self.evaluate_every
 
     def to_dict(self) -> dict[str, Any]:
         described = asdict(self)
+        if self.evaluate_every is None:
+            del described["evaluate_every"]
         if not self.data.options:
             del described["data"]["options"]
         if self.data.edition == 1:  # so that runs keep the names they had before there were editions
@@ -52,8 +61,9 @@ class RunSpec:
 
     @cached_property
     def run_id(self) -> str:
-        """A hash of all of it, but for the path of a file and how it is read: what it holds counts, not where it lies."""
+        """A hash of what determines the result: of a file what it holds, not where it lies or how it is read."""
         described = self.to_dict()
+        described.pop("evaluate_every", None)
         described["data"].pop("options", None)
         if self.data.content is not None:
             del described["data"]["name"]

@@ -41,7 +41,8 @@ def estimate_time(populations: Sequence[Population], done: Mapping[str, float]) 
             run.updates * operations_per_update(find_algorithm(run.algorithm), config_of(run))
             for run in population.runs
         )
-    steps = _STEPS_PER_EPISODE * sum(run.episodes for population in populations for run in population.runs)
+    runs = [run for population in populations for run in population.runs]
+    steps = _STEPS_PER_EPISODE * sum(run.episodes * (1 + run.num_points) for run in runs)
     return Estimate(
         training=operations / speed + _COMPILE_SECONDS * len(populations),
         evaluation=steps * _SECONDS_PER_STEP / cores,

@@ -9,7 +9,7 @@ import jax
 
 from upweight.base.optional import installed_versions
 from upweight.engine.train import RunResult
-from upweight.rollout.evaluate import Evaluation, evaluate
+from upweight.rollout.evaluate import Evaluation, Evaluator
 from upweight.studies.run_spec import RunSpec
 from upweight.studies.store import Record, Store
 
@@ -29,8 +29,11 @@ class Trained(NamedTuple):
 def evaluate_and_store(trained: Sequence[Trained], store: Store, *, workers: int | None, keep_policies: bool) -> None:
     """Evaluate the runs of a population that are not in the store, and write them: a policy always before its record."""
     missing = [each for each in trained if each.run.run_id not in store]
+    if not missing:
+        return
     began = time.perf_counter()
-    evaluations = _evaluate(missing, workers)
+    evaluator = evaluator_of([each.run for each in missing], workers)
+    evaluations = evaluator.play(range(len(missing)), [each.result.policy for each in missing])
     about = {
         "evaluate_seconds": round(time.perf_counter() - began, 2),
         "agents": len(trained),
@@ -39,35 +42,27 @@ def evaluate_and_store(trained: Sequence[Trained], store: Store, *, workers: int
     }
 
     def write(place: int) -> None:
-        run_id = missing[place].run.run_id
+        run_id, result, evaluation = missing[place].run.run_id, missing[place].result, evaluations[place]
         if keep_policies:
-            missing[place].result.policy.save(store.policy_path(run_id))
-        store.write_run(run_id, _record(missing[place], evaluations[place], about))
+            result.policy.save(store.policy_path(run_id))
+            was_better = any(point["mean_return"] > evaluation.mean_return for point in result.points)
+            if result.best is not None and was_better:
+                result.best.save(store.best_policy_path(run_id))
+        store.write_run(run_id, _record(missing[place], evaluation, about))
 
     with ThreadPoolExecutor(_WRITERS) as writers:
         list(writers.map(write, range(len(missing))))
 
 
-def _evaluate(trained: Sequence[Trained], workers: int | None) -> list[Evaluation]:
-    """Runs of one seed play the same episodes."""
-    found: dict[int, Evaluation] = {}
-    groups: dict[tuple[str, int], list[int]] = {}
-    for place, each in enumerate(trained):
-        groups.setdefault((each.run.data.env_id, each.run.episodes), []).append(place)
-    for (env_id, episodes), places in groups.items():
-        policies = [trained[place].result.policy for place in places]
-        seeds = [trained[place].run.seed for place in places]
-        found |= dict(zip(places, evaluate(policies, env_id, episodes, seeds, workers=workers), strict=True))
-    return [found[place] for place in range(len(trained))]
+def evaluator_of(runs: Sequence[RunSpec], workers: int | None) -> Evaluator:
+    """How the runs of a population are evaluated: those of one seed play the same episodes."""
+    episodes, seeds = [run.episodes for run in runs], [run.seed for run in runs]
+    return Evaluator(runs[0].data.env_id, episodes, seeds, workers, last=False)
 
 
 def _record(trained: Trained, evaluation: Evaluation, about: Record) -> Record:
     outcome = {"status": trained.result.status, "diverged_at": trained.result.diverged_at}
-    returns = {
-        "score": evaluation.score,
-        "mean_return": evaluation.mean_return,
-        "returns": [round(float(value), 4) for value in evaluation.returns],
-        "lengths": evaluation.lengths.tolist(),
-    }
+    returns = {**evaluation.summary(), "lengths": evaluation.lengths.tolist()}
+    returns |= {} if trained.run.evaluate_every is None else {"points": trained.result.points}
     data = {"data_sha256": trained.data_sha256, "train_seconds": round(trained.train_seconds, 2)}
     return {"spec": trained.run.to_dict(), **outcome, **returns, **data, **about}

@@ -14,7 +14,7 @@ from upweight.engine.run import Run
 from upweight.engine.train import RunResult, TrainingPaused, train
 from upweight.studies.run_spec import DataSpec, config_of
 from upweight.studies.store import Store
-from upweight.sweeps.evaluation import Trained, evaluate_and_store
+from upweight.sweeps.evaluation import Trained, evaluate_and_store, evaluator_of
 from upweight.sweeps.packing import Population
 from upweight.sweeps.run_data import RunData, load_data
 from upweight.sweeps.work import Work, Workplace
@@ -119,7 +119,7 @@ class _Trainer:
         ]
         began = time.perf_counter()
         try:
-            results = _train_in_folder(data, runs, workplace, self._deadline)
+            results = _train_in_folder(data, runs, workplace, self._deadline, self._executor.workers)
         finally:
             seconds = workplace.add_time(time.perf_counter() - began)
         return [
@@ -140,7 +140,9 @@ class _Trainer:
         return self._data[population.data]
 
 
-def _train_in_folder(data: RunData, runs: Sequence[Run], workplace: Workplace, deadline: float) -> list[RunResult]:
+def _train_in_folder(
+    data: RunData, runs: Sequence[Run], workplace: Workplace, deadline: float, workers: int | None
+) -> list[RunResult]:
     """Go on where the folder is; begin anew if what is in there is damaged, or of other data, and for no other reason."""
     first = workplace.population.runs[0]
     training = partial(
@@ -152,6 +154,8 @@ def _train_in_folder(data: RunData, runs: Sequence[Run], workplace: Workplace, d
         output=workplace.folder,
         resume=True,
         deadline=deadline,
+        evaluate_every=first.evaluate_every,
+        evaluate_with=evaluator_of(workplace.population.runs, workers),
     )
     try:
         return training()

@@ -55,4 +55,4 @@ def _short_name(data: DataSpec) -> str:
 def _key(run: RunSpec) -> object:
     data = run.data
     pool = (data.env_id, data.steps, data.seed, data.content)  # recipes of a task share one
-    return (pool, program_key(Run(config_of(run))), run.updates, run.precision)
+    return (pool, program_key(Run(config_of(run))), run.updates, run.precision, run.evaluate_every)

@@ -25,6 +25,7 @@ class SweepPlan:
     experiment: Experiment
     finished: int  # runs that are in the store already
     damaged: int  # runs whose files cannot be used: they are done again
+    without_points: int  # finished runs that should be evaluated on the way, and were not
     populations: tuple[Population, ...]  # of the runs to do
     begun: Mapping[str, float]  # by population_id: the share that is done of those that were begun
     estimate: Estimate
@@ -41,14 +42,20 @@ class SweepPlan:
         ]
         if self.damaged:
             lines.append(f"  the files of {_count(self.damaged, 'run')} are damaged or of another version: done again")
+        if self.without_points:
+            lines.append(
+                f"  {_count(self.without_points, 'finished run')} stay without points on the way (evaluate_every): they were "
+                "trained without; use another folder to train them again"
+            )
         lines += [f"  {self._describe(population)}" for population in self.populations]
         if self.to_do:
             lines.append(f"  about {self.estimate}")
         return "\n".join(lines)
 
     def _describe(self, population: Population) -> str:
-        agents, updates = len(population.runs), population.runs[0].updates
-        text = f"{population.title}: {_count(agents, 'agent')} x {updates:,} updates"
+        agents, first = len(population.runs), population.runs[0]
+        text = f"{population.title}: {_count(agents, 'agent')} x {first.updates:,} updates"
+        text += f", evaluated {_count(1 + first.num_points, 'time')}" if first.num_points else ""
         if population.population_id not in self.begun:
             return text
         text += f", goes on with a training that is {self.begun[population.population_id]:.0%} done"
@@ -142,6 +149,8 @@ def _runs_of(outcomes: Sequence[Outcome]) -> set[str]:
 
 def _plan(experiment: Experiment, store: Store | None, max_agents: int | None, *, failed: Collection[str]) -> SweepPlan:
     missing = [run for run in experiment.runs if store is None or run.run_id not in store]
+    lost = {run.run_id for run in missing}
+    watched = [run.run_id for run in experiment.runs if run.num_points and run.run_id not in lost]
     pending = [run for run in missing if run.run_id not in failed]
     begun = [] if store is None else list(_under_way(pending, experiment, Work(store)))
     started = {run.run_id for population in begun for run in population.runs}
@@ -150,6 +159,7 @@ def _plan(experiment: Experiment, store: Store | None, max_agents: int | None, *
     return SweepPlan(
         experiment=experiment,
         finished=len(experiment.runs) - len(missing),
+        without_points=sum(store is not None and "points" not in store.run(run_id) for run_id in watched),
         damaged=sum(store is not None and store.is_damaged(run.run_id) for run in missing),
         populations=tuple(populations),
         begun=done,

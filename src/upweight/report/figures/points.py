@@ -30,6 +30,7 @@ def draw_points(results: Results, intervals: Intervals, method: str) -> Drawing:
             handles[weighting.name] = draw_curve(axis, weighting, points, levels)
             first, last = (score_text(level.point, normalized=not group.scale) for level in (levels[0], levels[-1]))
             words.append(f"{weighting.name} from {first} at {points[0]:,} to {last} at {points[-1]:,}")
+        axis.set_xlim(left=0)
         axis.locator_params(axis="x", nbins=5)
         axis.xaxis.set_major_formatter("{x:,.0f}")
         where = group.datasets[0].name if len(group.datasets) == 1 else f"{len(group.datasets)} datasets"
