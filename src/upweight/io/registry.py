@@ -158,7 +158,7 @@ def _recognise(path: Path) -> Format:
                 return format_
     what = "folder" if path.is_dir() else "file"
     known = ", ".join(f"{format_.name} ({format_.description})" for format_ in formats().values())
-    raise DatasetError(f"{path}: not a {what} in a known format.{describe(path)} Known are {known}")
+    raise DatasetError(f"{path}: not a {what} in a known format.{describe(path)} Known are {known}, and tables in CSV")
 
 
 def _named_format(name: str) -> Format:
