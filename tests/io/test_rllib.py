@@ -279,3 +279,14 @@ def test_reads_what_its_runner_records(tmp_path: Path, monkeypatch: pytest.Monke
         if piece.t_started == 0:
             start = ds.starts[list(returns).index(piece.id_)]
             np.testing.assert_array_equal(ds.observations[start : start + len(piece)], piece.get_observations()[:-1])
+
+
+@pytest.mark.slow
+@pytest.mark.filterwarnings("ignore")
+def test_reads_what_the_adapter_writes_for_it(tmp_path: Path) -> None:
+    """Images keep their shape beside Ray's flat tensors."""
+    from upweight.adapters.rllib import write_parquet
+
+    ds = random_dataset(observation_shape=(4, 3, 2), observation_dtype=np.uint8, next_known=True)
+    write_parquet(ds, tmp_path / "a.parquet")
+    assert_same(uw.load(tmp_path / "a.parquet"), ds, metadata=False)
