@@ -59,6 +59,9 @@ def write_originals(folder: Path) -> dict[str, Path]:
         save_quietly(dataset, folder / name, name)
     write_minari_arrow(dataset, folder / "minari-arrow")
     write_rllib_json(dataset, folder / "rllib.json")
+    rows = zip([0, 0, 0, 1, 1], *dataset.observations.T, *dataset.actions.T, dataset.rewards, strict=True)
+    lines = ["episode,observation_a,observation_b,observation_c,action_a,action_b,reward"]
+    (folder / "table.csv").write_text("\n".join(lines + [",".join(map(str, row)) for row in rows]))
     return {path.name: path for path in sorted(folder.iterdir())}
 
 
@@ -252,7 +255,7 @@ def main() -> None:
         for kind in options.format or originals:
             results.append(fuzz(originals[kind], options))
             print(json.dumps(results[-1]), flush=True)
-    print(f"wrote {record(options.name, ['upweight', 'numpy', 'h5py', 'pyarrow', 'minari'], results)}")
+            record(options.name, ["upweight", "numpy", "h5py", "pyarrow", "minari"], results)
 
 
 if __name__ == "__main__":
