@@ -1,14 +1,20 @@
 """Arguments that several commands share."""
 
 import argparse
+from pathlib import Path
 from typing import Any
 
 import pytest
 
+import upweight as uw
+from support.datasets import random_dataset
+from support.results import add_runs
+from support.rollout import make_policy
 from upweight.base.errors import WeightingError
 from upweight.cli.main import main
 from upweight.cli.options import count, parse_settings
 from upweight.engine.algorithm import find_algorithm
+from upweight.studies.store import Store
 from upweight.weightings.registry import make_weighting
 
 
@@ -68,3 +74,34 @@ def test_a_mistyped_command_is_corrected(capsys: pytest.CaptureFixture[str]) -> 
 def test_algorithms_however_they_are_spelled(spelled: str, name: str) -> None:
     assert find_algorithm(spelled).name == name
     assert make_weighting("RW") == make_weighting("rw")
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        ["convert", "data.npz", "-o", "out.npz"],
+        ["mix", "data.npz", "data.npz", "--fraction", "0.5", "--steps", "20", "-o", "out.npz"],
+        ["make", "cartpole-random", "--steps", "50", "-o", "out.npz"],
+        ["weights", "data.npz", "-o", "out.npz"],
+        ["inspect", "data.npz", "--plot", "out.svg"],
+        ["report", "results", "-o", "out.html"],
+        ["evaluate", "runs", "--env", "CartPole-v1", "--episodes", "1", "--workers", "1"],
+    ],
+    ids=lambda command: command[0],
+)
+def test_no_file_is_replaced_unasked(
+    command: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    uw.save(random_dataset(), "data.npz")
+    for sampler in ("Uniform", "RW"):
+        add_runs(Store(tmp_path / "results", create=True), "hopper-expert-random-5", sampler, [0.1, 0.2])
+    (tmp_path / "runs" / "policies").mkdir(parents=True)
+    make_policy("CartPole-v1").save(tmp_path / "runs" / "policies" / "run-000.safetensors")
+    file = Path(command[-1] if command[-1].startswith("out") else "runs/evaluation.json")
+    file.write_text("mine")
+    assert main(command) == 2
+    assert f"{file}: exists already; choose another name, or replace it with --overwrite" in capsys.readouterr().err
+    assert file.read_text() == "mine"
+    assert main([*command, "--overwrite"]) == 0
+    assert file.read_bytes() != b"mine"

@@ -2,7 +2,7 @@
 
 import argparse
 
-from upweight.cli.options import add_data, add_json, add_reading, add_writing, read_dataset, write_dataset
+from upweight.cli.options import add_data, add_json, add_reading, add_writing, check_free, read_dataset, write_dataset
 from upweight.cli.terminal import print_json
 
 NAME = "convert"
@@ -21,6 +21,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> None:
+    check_free(arguments.output, arguments)
     dataset = read_dataset(arguments.data, arguments)
     lost, line = write_dataset(dataset, arguments)
     if not arguments.json:

@@ -8,7 +8,7 @@ from typing import Any
 from upweight.base.errors import DatasetError, RolloutError
 from upweight.base.files import write_json
 from upweight.base.text import number, table
-from upweight.cli.options import add_json, count
+from upweight.cli.options import add_json, add_overwrite, check_free, count
 from upweight.cli.terminal import print_json
 from upweight.inspection.effect import describe_weighting
 from upweight.policies.policy import Policy, load_policy
@@ -42,10 +42,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--stochastic", action="store_true", help="sample actions instead of taking the policy's best one"
     )
     parser.add_argument("--workers", type=int, help="processes (default: one per core); results do not depend on it")
+    add_overwrite(parser)
     add_json(parser, "a table")
 
 
 def run(arguments: argparse.Namespace) -> None:
+    check_free(arguments.trained / FILE, arguments)
     paths = find_policies(arguments.trained)
     policies = [load_policy(path) for path in paths]
     env_id = arguments.env or named_environment(policies, arguments.trained)

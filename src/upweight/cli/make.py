@@ -4,7 +4,7 @@ import argparse
 
 from upweight.base.errors import DatasetError
 from upweight.base.text import table
-from upweight.cli.options import add_json, add_writing, count, write_dataset
+from upweight.cli.options import add_json, add_writing, check_free, count, write_dataset
 from upweight.cli.terminal import print_json
 from upweight.data.reference_scores import normalize_returns, reference_scores
 from upweight.data.statistics import positive_sided_variance
@@ -43,6 +43,7 @@ def run(arguments: argparse.Namespace) -> None:
         return
     if arguments.name is None or arguments.output is None:
         raise DatasetError("expected the name of a dataset and -o FILE; upweight make --list prints all names")
+    check_free(arguments.output, arguments)
     dataset = make_dataset(arguments.name, steps=arguments.steps, seed=arguments.seed, workers=arguments.workers)
     lost, line = write_dataset(dataset, arguments)
     scores = normalize_returns(dataset.returns, reference_scores(arguments.name))

@@ -2,7 +2,16 @@
 
 import argparse
 
-from upweight.cli.options import add_data, add_json, add_reading, add_writing, count, read_dataset, write_dataset
+from upweight.cli.options import (
+    add_data,
+    add_json,
+    add_reading,
+    add_writing,
+    check_free,
+    count,
+    read_dataset,
+    write_dataset,
+)
 from upweight.cli.terminal import print_json
 from upweight.data.mix import mix
 
@@ -40,6 +49,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> None:
+    check_free(arguments.output, arguments)
     mixed = mix(
         read_dataset(arguments.good, arguments),
         read_dataset(arguments.poor, arguments),

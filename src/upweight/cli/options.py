@@ -9,7 +9,7 @@ from pathlib import Path
 from types import NoneType, UnionType
 from typing import Any, get_args, get_type_hints
 
-from upweight.base.errors import WeightingError
+from upweight.base.errors import DatasetError, WeightingError
 from upweight.data.dataset import Dataset
 from upweight.data.table import CHOICES, SEVERAL
 from upweight.io.registry import formats, save, writable
@@ -110,6 +110,7 @@ def add_writing(parser: argparse.ArgumentParser, *, required: bool = True) -> No
     parser.add_argument(
         "-o", "--output", type=Path, required=required, help="file or folder to write; the suffix names the format"
     )
+    add_overwrite(parser)
     parser.add_argument("--format", choices=sorted(writable()), help="write this format whatever the suffix")
 
 
@@ -123,6 +124,17 @@ def add_evaluate_every(parser: argparse._ActionsContainer, what: str) -> None:
         "is the same, and each point costs as much simulation as the final evaluation (20 to 120 s for 200 agents on 16 "
         "cores): beside the training on a GPU, in turn on a CPU",
     )
+
+
+def add_overwrite(parser: argparse.ArgumentParser) -> None:
+    """For every command that writes a file; :func:`check_free` acts on it."""
+    parser.add_argument("--overwrite", action="store_true", help="replace the file if there is one already")
+
+
+def check_free(path: Path | None, arguments: argparse.Namespace) -> None:
+    """Before any work is done for a file: nothing is replaced unasked."""
+    if path is not None and path.is_file() and not arguments.overwrite:
+        raise DatasetError(f"{path}: exists already; choose another name, or replace it with --overwrite")
 
 
 def add_json(parser: argparse.ArgumentParser, instead_of: str = "text") -> None:

@@ -3,7 +3,7 @@
 import argparse
 from pathlib import Path
 
-from upweight.cli.options import count
+from upweight.cli.options import add_overwrite, check_free, count
 from upweight.report.page import write_report
 
 NAME = "report"
@@ -38,10 +38,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "-o", "--output", type=Path, default=Path("report.html"), help="the page (default: report.html)"
     )
+    add_overwrite(parser)
     parser.add_argument("--title", help="what the page is called (default: as the results are)")
 
 
 def run(arguments: argparse.Namespace) -> None:
+    check_free(arguments.output, arguments)
     folder = write_report(
         arguments.results,
         arguments.output,

@@ -7,7 +7,16 @@ import numpy as np
 
 from upweight.base.errors import DatasetError
 from upweight.base.files import atomic_target
-from upweight.cli.options import add_data, add_json, add_reading, add_weighting, read_dataset, weightings_from
+from upweight.cli.options import (
+    add_data,
+    add_json,
+    add_overwrite,
+    add_reading,
+    add_weighting,
+    check_free,
+    read_dataset,
+    weightings_from,
+)
 from upweight.cli.terminal import print_json
 from upweight.data.statistics import effective_episodes
 from upweight.inspection.effect import describe_weighting
@@ -29,12 +38,14 @@ the file holds, per episode in the order of the dataset:
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_data(parser)
     parser.add_argument("-o", "--output", type=Path, required=True, help="npz file to write")
+    add_overwrite(parser)
     add_json(parser, "a line")
     add_weighting(parser, several=False, default="rw")
     add_reading(parser)
 
 
 def run(arguments: argparse.Namespace) -> None:
+    check_free(arguments.output, arguments)
     if arguments.output.suffix != ".npz":
         raise DatasetError(f"{arguments.output}: weights are written as npz; give a name that ends in .npz")
     (weighting,) = weightings_from(arguments) or []
