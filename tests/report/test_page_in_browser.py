@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from support.results import make_study
+from support.results import add_points, make_study
 from upweight.report.page import write_report
 from upweight.studies.store import Store
 
@@ -33,7 +33,9 @@ def browser() -> str:
 @pytest.fixture(scope="module")
 def study(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("browser")
-    make_study(folder / "results", seeds=2, algorithms=["bc"])
+    store = make_study(folder / "results", seeds=2, algorithms=["bc"])
+    for record in list(store.runs()):  # so that the page has all that a page can have
+        add_points(store, [record["run_id"]], {250: record["score"] / 3, 500: record["score"] / 2})
     write_report(folder / "results", folder / "report.html", resamples=50)
     return folder
 

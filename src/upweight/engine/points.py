@@ -69,7 +69,7 @@ class Points:
     def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
         """Wait for what is played; not if somebody wants to leave: what waits on the disk is played next time."""
         try:
-            if kind is not KeyboardInterrupt:
+            if kind is None or not issubclass(kind, KeyboardInterrupt):
                 self.wait()
         finally:
             if self._temporary is not None:

@@ -22,7 +22,7 @@ class Trained(NamedTuple):
 
     run: RunSpec
     result: RunResult
-    train_seconds: float  # of the population
+    train_seconds: float  # of the population, and of its points on the way where those are played in turn
     data_sha256: str  # of the data that it saw: datasets by name may differ in the last digits between machines
 
 
