@@ -119,6 +119,16 @@ def test_points_play_beside_the_training(log: uw.Dataset, counted: Counted, monk
     assert [result.points for result in beside] == [result.points for result in in_turn]
 
 
+def test_each_run_has_its_own_episodes_in_whatever_program_it_trains(log: uw.Dataset) -> None:
+    """And with ``last=False`` the final policies are the caller's."""
+    own = uw.Evaluator(CARTPOLE, episodes=[2, 3], seed=[5, 6], workers=1, last=False)
+    options: dict[str, Any] = {"num_updates": 100, "evaluate_every": 50, "evaluate_with": own}
+    results = uw.train(log, runs(), max_agents=1, **options)
+    for result, episodes, seed in zip(results, (2, 3), (5, 6), strict=True):
+        assert result.best is not None
+        assert result.points == [{"updates": 50, **uw.evaluate(result.best, CARTPOLE, episodes, seed).summary()}]
+
+
 def test_a_training_that_was_begun_without_points_says_what_it_missed(
     log: uw.Dataset, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:

@@ -130,9 +130,10 @@ def run(arguments: argparse.Namespace) -> None:
         if (best := result.best_point) is not None:
             rows[-1] += [_return(result.points[-1]), f"{_return(best)} at {best['updates']:,}"]
     header = ["run", "algorithm", "weighting", "seed", "status", "last losses"]
-    header += ["last return", f"best of {len(results[0].points)} points*"] if results[0].points else []
+    points = max(len(result.points) for result in results)
+    header += ["last return", f"best of {points} point{'' if points == 1 else 's'}*"] if points else []
     print(table(rows, header=header, align=str.ljust))
-    if results[0].points:
+    if points:
         print(f"\n* chosen with the simulator; these policies are in {arguments.output / 'best'}")
     policies = "1 policy" if len(results) == 1 else f"{len(results)} policies"
     print(f"\nwrote {policies} to {arguments.output / 'policies'}")

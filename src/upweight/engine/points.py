@@ -32,9 +32,8 @@ from upweight.engine.tracking import Record
 from upweight.policies.policy import Policy, load_policy
 from upweight.rollout.evaluate import Evaluator
 
-CHOSEN = {
-    "chosen": "with the simulator, as the best of the points on the way"
-}  # in the metadata of those that are kept
+# In the metadata of policies at points: of those, the best are kept.
+CHOSEN = {"chosen": "with the simulator, as the best of the points on the way"}
 _log = logging.getLogger("upweight")
 
 
@@ -88,7 +87,7 @@ class Points:
             waiting.mkdir()
             sound = {
                 run: policy for run, policy in policies.items() if _is_finite(policy)
-            }  # else it diverges at this moment
+            }  # others are about to diverge
             with ThreadPoolExecutor() as writers:
                 list(writers.map(Policy.save, sound.values(), (waiting / _file(run) for run in sound)))
             self._play(updates)

@@ -56,9 +56,8 @@ class RunResult:
     updates: int  # that its policy has had: fewer than asked for if it diverged, when it is put back to a sound state
     diverged_at: int | None  # the update at which a NaN first showed
     metrics: list[Record] = field(repr=False)  # one entry per log interval
-    points: list[Record] = field(
-        default_factory=list, repr=False
-    )  # updates and returns, if it was evaluated on the way
+    # Updates and returns where it was evaluated, on the way and at the end, if it was.
+    points: list[Record] = field(default_factory=list, repr=False)
     best: Policy | None = field(default=None, repr=False)  # of these points: chosen with the simulator
 
     @property
