@@ -102,6 +102,13 @@ def test_demonstrations_without_rewards(tmp_path: Path) -> None:
     assert uw.load(path, success="success").returns.tolist() == [1.0, 0.0]
 
 
+def test_a_horizon_does_not_cut_what_succeeded(tmp_path: Path) -> None:
+    won = write(tmp_path / "a.hdf5", success=np.array([0, 1, 0, 0, 1]))
+    lost = write(tmp_path / "b.hdf5", success=np.array([0, 1, 0, 0, 0]))
+    assert uw.load(won, success="success", horizon=10).complete.tolist() == [True, True]
+    assert uw.load(lost, success="success", horizon=10).complete.tolist() == [True, False]
+
+
 def test_success_flags_of_the_files_own(tmp_path: Path) -> None:
     goal = np.array([0, 0, 0, 1, 0])
     path = write(tmp_path / "a.hdf5", **{"infos/goal_achieved": goal, "mine": 1 - goal})

@@ -117,9 +117,10 @@ def test_success_in_the_metadata_of_lerobots_episodes(tmp_path: Path, version: s
         uw.load(folder, success="done")
 
 
-def test_metadata_without_an_episode_are_refused(tmp_path: Path) -> None:
+@pytest.mark.parametrize("other", ["", '{"episode_index": 1, "success": null}'])
+def test_metadata_that_leave_an_episode_out_are_refused(tmp_path: Path, other: str) -> None:
     folder = lerobot(tmp_path / "d")
-    (folder / "meta" / "episodes.jsonl").write_text('{"episode_index": 0, "success": true}\n')
+    (folder / "meta" / "episodes.jsonl").write_text(f'{{"episode_index": 0, "success": true}}\n{other}\n')
     with pytest.raises(uw.DatasetError, match="'success'.*episode 1"):
         uw.load(folder, success="success")
 

@@ -241,7 +241,8 @@ def _episode_metadata(folder: Path, name: str) -> tuple[dict[int, Any], set[str]
             here = set(parquet_module().read_schema(shard).names)
             names |= here
             entries += parquet_module().read_table(shard, columns=[*({"episode_index", name} & here)]).to_pylist()
-    return {entry["episode_index"]: entry[name] for entry in entries if {"episode_index", name} <= entry.keys()}, names
+    said = [entry for entry in entries if entry.get(name) is not None and "episode_index" in entry]
+    return {entry["episode_index"]: entry[name] for entry in said}, names
 
 
 def _labels(paths: Sequence[Path], first: NDArray[np.int64]) -> NDArray[np.str_]:
