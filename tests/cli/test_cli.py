@@ -1,6 +1,5 @@
 """The command line as a user meets it."""
 
-import io
 import json
 import os
 import pty
@@ -18,7 +17,7 @@ import pytest
 import upweight as uw
 from support.datasets import random_dataset
 from upweight.cli.main import main
-from upweight.cli.terminal import ProgressBar, command_name
+from upweight.cli.terminal import command_name
 from upweight.weightings.registry import weighting_classes
 
 
@@ -518,22 +517,3 @@ class TestAsAProcess:
 
         assert "\x1b[1m" in seen()
         assert "\x1b" not in seen(NO_COLOR="1")
-
-
-class Terminal(io.StringIO):
-    def isatty(self) -> bool:
-        return True
-
-
-def test_the_progress_bar_shows_on_long_work_and_cleans_up(monkeypatch: pytest.MonkeyPatch) -> None:
-    clock = iter(np.arange(0.0, 1000.0, 0.3))
-    monkeypatch.setattr("time.monotonic", lambda: next(clock))
-    screen, pipe = Terminal(), io.StringIO()
-    for stream in (screen, pipe):
-        bar = ProgressBar(stream)
-        for done in range(11):
-            bar("reading observations", done, 10)
-    assert "reading observations [####" in screen.getvalue()
-    assert "s left" in screen.getvalue()
-    assert screen.getvalue().endswith("\r\x1b[K")
-    assert pipe.getvalue() == ""

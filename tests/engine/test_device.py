@@ -1,8 +1,6 @@
-"""Memory that packing may count on, and Ctrl-C in the middle of a block that must not be cut."""
+"""Memory that packing may count on."""
 
 import os
-import signal
-import threading
 from pathlib import Path
 from typing import Any
 
@@ -10,7 +8,7 @@ import jax
 import pytest
 
 from upweight.engine import device as device_module
-from upweight.engine.device import device_memory, interrupts_wait, total_memory
+from upweight.engine.device import device_memory, total_memory
 
 GIB = 2**30
 
@@ -52,38 +50,3 @@ def test_a_system_that_does_not_say(monkeypatch: pytest.MonkeyPatch) -> None:
     assert total_memory() == 8 * GIB
     monkeypatch.delattr(os, "sysconf")
     assert total_memory() == 8 * GIB
-
-
-@pytest.mark.parametrize(("times", "expected"), [(1, ["all of it"]), (2, [])])
-def test_the_block_ends_first_unless_one_insists(times: int, expected: list[str]) -> None:
-    done: list[str] = []
-    with pytest.raises(KeyboardInterrupt), interrupts_wait():
-        for _ in range(times):
-            signal.raise_signal(signal.SIGINT)
-        done.append("all of it")
-    assert done == expected
-    assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
-
-
-def test_errors_come_through_and_the_handler_is_put_back() -> None:
-    with pytest.raises(ZeroDivisionError), interrupts_wait():
-        raise ZeroDivisionError
-    assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
-
-
-def test_other_threads_and_no_handler() -> None:
-    found = []
-
-    def work() -> None:
-        with interrupts_wait():
-            found.append(signal.getsignal(signal.SIGINT))
-
-    thread = threading.Thread(target=work)
-    thread.start()
-    thread.join()
-    before = signal.signal(signal.SIGINT, signal.SIG_IGN)
-    try:
-        work()
-    finally:
-        signal.signal(signal.SIGINT, before)
-    assert found == [signal.default_int_handler, signal.SIG_IGN]

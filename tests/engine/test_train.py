@@ -20,6 +20,7 @@ from support.training import SMALL, build, dataset_for, draws, parameters, small
 from upweight.base.errors import CheckpointError
 from upweight.base.progress import listening
 from upweight.engine import plan as plan_module, schedule as schedule_module, train as train_module
+from upweight.policies.safetensors_file import read_safetensors
 
 pytestmark = pytest.mark.slow
 
@@ -190,7 +191,7 @@ def test_progress_metrics_and_callbacks(tmp_path: Path) -> None:
             output=tmp_path / "out",
             callbacks=[seen.extend],
         )
-    assert [told[:3] for told in heard] == [("td3_bc x 2", done, 60) for done in (20, 40, 60)]
+    assert [told[:3] for told in heard] == [("td3_bc x 2", done, 60) for done in (0, 20, 40, 60)]
     assert "updates/s each" in heard[-1][3] and "critic_loss" in heard[-1][3]
     lines = [json.loads(line) for line in (tmp_path / "out" / "metrics.jsonl").read_text().splitlines()]
     assert lines == seen == results[0].metrics[:1] + results[1].metrics[:1] + lines[2:]
@@ -255,8 +256,8 @@ def test_results_do_not_depend_on_how_long_chunks_are(monkeypatch: pytest.Monkey
         with listening(lambda _, done, *__, told=told: told.append(done)):
             results.append(uw.train(dataset_for("td3_bc"), runs, num_updates=501, log_every_updates=100))
         heard.append(told)
-    assert heard[0] == [*range(4, 501, 4), 501]
-    assert heard[2] == [4, 100, 200, 300, 400, 500, 501]  # the first tells how fast it goes
+    assert heard[0] == [*range(0, 501, 4), 501]
+    assert heard[2] == [0, 4, 100, 200, 300, 400, 500, 501]  # the first tells how fast it goes
     for result in results[1:]:
         for one, other in zip(results[0], result, strict=True):
             assert parameters(one).tobytes() == parameters(other).tobytes()
@@ -285,6 +286,54 @@ def test_a_training_goes_on_within_a_log_interval(
         assert [result.metrics for result in parts] == [result.metrics for result in whole]
 
 
+ENDLESS = """
+    import sys
+    sys.path.insert(0, {tests!r})
+    from support.training import dataset_for, small_config
+    import upweight as uw
+    from upweight.base.progress import listening
+    try:
+        with listening(lambda *told: print(told[1], flush=True)):
+            uw.train(dataset_for("bc"), [uw.Run(small_config("bc"))], num_updates=10**9, output={output!r})
+    except KeyboardInterrupt:
+        print("interrupted")
+"""
+
+
+def test_ctrl_c_in_a_script_stops_after_a_chunk_and_keeps_it(tmp_path: Path) -> None:
+    """In the middle of a log interval that would take hours."""
+    code = textwrap.dedent(ENDLESS).format(tests=str(Path(__file__).parents[1]), output=str(tmp_path / "out"))
+    pipes: Any = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
+    process = subprocess.Popen([sys.executable, "-c", code], **pipes)
+    assert process.stdout is not None
+    told = [int(process.stdout.readline()) for _ in range(3)]
+    assert told[0] == 0 < told[1] < told[2]
+    process.send_signal(signal.SIGINT)
+    output, errors = process.communicate(timeout=60)
+    assert process.returncode == 0 and output.splitlines()[-1] == "interrupted"
+    assert errors.startswith("stopping after these updates (a checkpoint is written then); press Ctrl-C again")
+    _, about = read_safetensors(tmp_path / "out" / "program-000.safetensors")
+    assert int(about["updates"]) == [*told, *map(int, output.splitlines()[:-1])][-1]  # no update is lost
+
+
+def test_ctrl_c_is_answered_at_once_and_the_second_one_exits(tmp_path: Path) -> None:
+    uw.save(dataset_for("cql"), tmp_path / "data.npz")
+    words = ["train", tmp_path / "data.npz", "--algorithm", "cql", "--updates", "1e9", "-o", tmp_path / "out"]
+    command = [sys.executable, "-m", "upweight", *words]
+    with subprocess.Popen(command, stderr=subprocess.PIPE, text=True) as process:
+        while not (tmp_path / "out" / "plan.json").exists():
+            assert process.poll() is None
+            time.sleep(0.01)
+        time.sleep(0.5)
+        process.send_signal(signal.SIGINT)
+        assert process.stderr is not None
+        while "stopping after" not in (line := process.stderr.readline()):
+            assert line
+        process.send_signal(signal.SIGINT)
+        assert process.wait(timeout=2) == 130
+        assert process.stderr.read() == ""
+
+
 def test_resume_refuses_another_training(tmp_path: Path) -> None:
     ds, run = dataset_for("bc"), uw.Run(small_config("bc"), "rw")
     uw.train(ds, [run], num_updates=10, output=tmp_path / "out")
@@ -310,7 +359,7 @@ def test_a_finished_training_is_read_from_its_folder(tmp_path: Path) -> None:
     heard: list[Any] = []
     with listening(lambda *told: heard.append(told)):
         again = uw.train(ds, runs, num_updates=30, log_every_updates=10, max_agents=2, output=out, resume=True)
-    assert [told[:3] for told in heard] == [("bc x 2", done, 30) for done in (10, 20, 30)]
+    assert [told[:3] for told in heard] == [("bc x 2", done, 30) for done in (0, 10, 20, 30)]
     for first, second in zip(whole, again, strict=True):
         assert first.to_dict() == second.to_dict() and first.metrics == second.metrics
         assert first.policy.metadata == second.policy.metadata

@@ -1,17 +1,22 @@
 """Progress of long work, reported to whoever listens.
 
 Library code wraps a long loop in :func:`track`, or calls :func:`report` itself; nothing is printed. A front end (the command
-line) installs a listener with :func:`listening`, which is called with (description, done, total, detail).
+line) installs a listener with :func:`listening`, which is called with (description, done, total, detail): a :class:`ProgressBar`.
 """
 
+import shutil
+import sys
+import time
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from contextvars import ContextVar
-from typing import TypeVar
+from typing import TextIO, TypeVar
 
 Listener = Callable[[str, int, int, str], None]
 Item = TypeVar("Item")
 
+_PATIENCE_SECONDS = 0.5  # work shorter than this shows no bar
+_BAR_WIDTH = 24
 _listener: ContextVar[Listener | None] = ContextVar("upweight_progress", default=None)
 
 
@@ -38,3 +43,63 @@ def track(items: Iterable[Item], *, total: int, description: str) -> Iterator[It
         report(description, done, total)
         yield item
     report(description, total, total)
+
+
+@contextmanager
+def showing(wanted: bool | None) -> Iterator[None]:
+    """A progress bar for the work inside the block, if wanted; None: where a person watches and nobody listens yet."""
+    in_notebook = "ipykernel" in sys.modules
+    stream = sys.stdout if in_notebook else sys.stderr  # notebooks show errors in red
+    if wanted is None:
+        wanted = (_listener.get() is None and (in_notebook or stream.isatty())) or None
+    with nullcontext() if wanted is None else listening(ProgressBar(stream, active=wanted)):
+        yield
+
+
+class ProgressBar:
+    """A listener that draws on one line, over and over, by default on a terminal only."""
+
+    def __init__(self, stream: TextIO, *, active: bool | None = None) -> None:
+        self._stream = stream
+        self._active = stream.isatty() if active is None else active
+        self._description = ""
+        self._began = self._drawn = 0.0
+        self._width = 0
+        self._first: int | None = None  # where the work was after its first advance, which may include a compilation
+        self._first_at = 0.0
+
+    def __call__(self, description: str, done: int, total: int, detail: str = "") -> None:
+        if not self._active:
+            return
+        now, finished = time.monotonic(), done >= total
+        if description != self._description or done == 0:
+            self._description, self._began, self._first = description, now, None
+        elif self._first is None:
+            self._first, self._first_at = done, now
+        if (now - self._began < _PATIENCE_SECONDS and not detail) or (now - self._drawn < 0.1 and not finished):
+            return
+        self._drawn = now
+        filled = _BAR_WIDTH * done // max(1, total)
+        parts = [f"{description} [{'#' * filled}{'.' * (_BAR_WIDTH - filled)}] {done:,}/{total:,}"]
+        if self._first is not None and done > self._first:
+            parts.append(f"{_duration((now - self._first_at) * (total - done) / (done - self._first))} left")
+        line = ", ".join([*parts, detail] if detail else parts)
+        self._write(line[: shutil.get_terminal_size().columns - 1])
+        if finished:
+            self._write("")
+
+    def _write(self, line: str) -> None:
+        """Over the last one; with spaces, because notebooks know no codes for that."""
+        self._stream.write(f"\r{line.ljust(self._width)}" if line else f"\r{' ' * self._width}\r")
+        self._stream.flush()
+        self._width = len(line)
+
+
+def _duration(seconds: float) -> str:
+    """12 s, 3:20, 1:05:00."""
+    whole = round(seconds)
+    if whole < 60:
+        return f"{whole} s"
+    minutes, rest = divmod(whole, 60)
+    hours, minutes = divmod(minutes, 60)
+    return f"{hours}:{minutes:02d}:{rest:02d}" if hours else f"{minutes}:{rest:02d}"

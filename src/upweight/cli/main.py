@@ -7,10 +7,11 @@ from collections.abc import Sequence
 
 from upweight import __version__
 from upweight.base.errors import UpweightError
+from upweight.base.interrupts import answering
 from upweight.base.names import hint
-from upweight.base.progress import listening
+from upweight.base.progress import ProgressBar, listening
 from upweight.cli import convert, demo, evaluate, inspect, make, mix, replicate, report, sweep, train, weights
-from upweight.cli.terminal import ProgressBar, print_error, show_warnings_as_lines
+from upweight.cli.terminal import INTERRUPTED, answer_interrupt, print_error, show_warnings_as_lines
 
 COMMANDS = (
     demo,
@@ -26,7 +27,6 @@ COMMANDS = (
     replicate,
 )  # as --help lists them
 BAD_INPUT = 2
-INTERRUPTED = 130
 
 
 def build_parser() -> argparse.ArgumentParser:
@@ -61,7 +61,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parsed = build_parser().parse_args(words)
     show_warnings_as_lines()
     try:
-        with listening(ProgressBar(sys.stderr)):
+        with listening(ProgressBar(sys.stderr)), answering(answer_interrupt):
             succeeded = parsed.run(parsed) is not False
         sys.stdout.flush()
     except UpweightError as error:

@@ -1,17 +1,16 @@
-"""What the command line shows: plain lines, colours and a progress bar only where a person is watching."""
+"""What the command line shows: plain lines, colours only where a person is watching."""
 
 import json
 import os
 import shutil
 import sys
-import time
 import warnings
 from pathlib import Path
 from typing import Any, TextIO
 
+INTERRUPTED = 130  # the exit code
+_CLEAR_LINE = "\r\x1b[K"  # of a progress bar
 _BOLD, _YELLOW, _RED, _RESET = "\x1b[1m", "\x1b[33m", "\x1b[31m", "\x1b[0m"
-_PATIENCE_SECONDS = 0.5  # work shorter than this shows no bar
-_BAR_WIDTH = 24
 
 
 def command_name() -> str:
@@ -34,7 +33,20 @@ def _paint(text: str, colour: str, stream: TextIO) -> str:
 
 def print_error(message: str) -> None:
     """One line on standard error."""
-    print(f"{_paint('upweight: error:', _RED, sys.stderr)} {' '.join(message.split())}", file=sys.stderr)
+    _print_line(f"{_paint('upweight: error:', _RED, sys.stderr)} {' '.join(message.split())}")
+
+
+def _print_line(text: str) -> None:
+    """On standard error, in the place of a progress bar if there is one."""
+    print(f"{_CLEAR_LINE if sys.stderr.isatty() else ''}{text}", file=sys.stderr, flush=True)
+
+
+def answer_interrupt(presses: int, message: str) -> None:
+    """Say what comes of Ctrl-C; whoever insists gets out, whatever the device is at."""
+    if presses > 1:
+        sys.stdout.flush()
+        os._exit(INTERRUPTED)
+    _print_line(message)
 
 
 def print_report(text: str) -> None:
@@ -52,47 +64,7 @@ def show_warnings_as_lines() -> None:
     """Warnings as one line each on standard error, without file names of ours."""
 
     def show(message: Warning | str, *_: Any, **__: Any) -> None:
-        print(f"{_paint('warning:', _YELLOW, sys.stderr)} {' '.join(str(message).split())}", file=sys.stderr)
+        _print_line(f"{_paint('warning:', _YELLOW, sys.stderr)} {' '.join(str(message).split())}")
 
     warnings.showwarning = show
     warnings.simplefilter("always", UserWarning)
-
-
-class ProgressBar:
-    """A listener for :func:`upweight.base.progress.listening` that draws on a terminal and is silent elsewhere."""
-
-    def __init__(self, stream: TextIO) -> None:
-        self._stream = stream
-        self._active = stream.isatty()
-        self._description = ""
-        self._began = self._drawn = 0.0
-
-    def __call__(self, description: str, done: int, total: int, detail: str = "") -> None:
-        if not self._active:
-            return
-        now = time.monotonic()
-        if description != self._description or done == 0:
-            self._description, self._began = description, now
-        finished = done >= total
-        if now - self._began < _PATIENCE_SECONDS or (now - self._drawn < 0.1 and not finished):
-            return
-        self._drawn = now
-        filled = _BAR_WIDTH * done // max(1, total)
-        left = (now - self._began) * (total - done) / max(1, done)
-        bar = "#" * filled + "." * (_BAR_WIDTH - filled)
-        parts = [f"{description} [{bar}] {done:,}/{total:,}", f"{_duration(left)} left", *([detail] if detail else [])]
-        width = shutil.get_terminal_size().columns
-        self._stream.write(f"\r\x1b[K{', '.join(parts)[: width - 1]}")
-        if finished:
-            self._stream.write("\r\x1b[K")
-        self._stream.flush()
-
-
-def _duration(seconds: float) -> str:
-    """12 s, 3:20, 1:05:00."""
-    whole = round(seconds)
-    if whole < 60:
-        return f"{whole} s"
-    minutes, rest = divmod(whole, 60)
-    hours, minutes = divmod(minutes, 60)
-    return f"{hours}:{minutes:02d}:{rest:02d}" if hours else f"{minutes}:{rest:02d}"

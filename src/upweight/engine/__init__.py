@@ -6,5 +6,5 @@ Reading order::
     many agents   run (what a user asks for), sampling (how an agent draws steps), population (the compiled program),
                   prepare (from a dataset and runs to its arrays), plan (which runs share a program)
     a training    schedule (when it logs, checks and can be stopped), train (the loop, and who watches it), checkpoint, folder
-                  (what is kept on disk), device (memory, types of numbers, Ctrl-C), tracking (callbacks for trackers)
+                  (what is kept on disk), device (memory, types of numbers), tracking (callbacks for trackers)
 """

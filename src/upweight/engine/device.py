@@ -1,9 +1,6 @@
-"""What surrounds work on the device: its memory, types of numbers, compiled programs that are kept, and Ctrl-C."""
+"""What surrounds work on the device: its memory, types of numbers, and compiled programs that are kept."""
 
-import logging
 import os
-import signal
-import threading
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -17,7 +14,6 @@ from upweight.engine.prepare import PRECISIONS
 
 _UNKNOWN_MEMORY = 8 * 2**30  # of a computer that does not say
 _GROUP_LIMITS = ("/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memory/memory.limit_in_bytes")
-_log = logging.getLogger("upweight")
 
 
 def device_memory() -> int:
@@ -70,31 +66,3 @@ def compilation_cache() -> Iterator[None]:
         yield
     finally:
         settings.update("jax_compilation_cache_dir", None)
-
-
-@contextmanager
-def interrupts_wait() -> Iterator[None]:
-    """Let Ctrl-C take effect at the end of the block; a second one does so at once.
-
-    What XLA compiles or computes cannot be called back, and a program that ends while XLA's threads are still at it may crash. So
-    the block should last until they are done.
-    """
-    handler = signal.getsignal(signal.SIGINT)
-    if threading.current_thread() is not threading.main_thread() or not callable(handler):
-        yield  # other threads are never interrupted
-        return
-    heard: list[tuple[int, Any]] = []
-
-    def note(number: int, frame: Any) -> None:
-        if heard:
-            handler(number, frame)
-        heard.append((number, frame))
-        _log.warning("stopping when the device is done with what it is at; Ctrl-C again stops at once")
-
-    signal.signal(signal.SIGINT, note)
-    try:
-        yield
-    finally:
-        signal.signal(signal.SIGINT, handler)
-    if heard:
-        handler(*heard[0])

@@ -18,12 +18,13 @@ import numpy as np
 from upweight.base.background import Background
 from upweight.base.checks import whole_number
 from upweight.base.errors import ConfigError, UpweightError, UpweightWarning
-from upweight.base.progress import report
+from upweight.base.interrupts import Interrupts, interrupts_wait
+from upweight.base.progress import report, showing
 from upweight.data.action_codes import codes_note
 from upweight.data.dataset import Dataset
 from upweight.engine.algorithm import Setup
 from upweight.engine.checkpoint import take_snapshot
-from upweight.engine.device import compilation_cache, interrupts_wait, number_types
+from upweight.engine.device import compilation_cache, number_types
 from upweight.engine.extraction import extract_policies
 from upweight.engine.folder import TrainingFolder, describe_training
 from upweight.engine.plan import Plan, make_plan
@@ -104,6 +105,7 @@ def train(
     callbacks: Sequence[Callback] = (),
     evaluate_every: int | None = None,
     evaluate_with: Evaluator | str | None = None,
+    progress: bool | None = None,
 ) -> list[RunResult]:
     """Train every run, as many as fit at a time, and return one result per run, in order.
 
@@ -116,6 +118,8 @@ def train(
     environment that the dataset names or ``evaluate_with`` says (a name, or an :class:`~upweight.Evaluator`). The training stays
     the same, and each point costs an evaluation. ``RunResult.points`` has the returns, those of the last policy included, and
     ``RunResult.best`` the best policy, chosen with the simulator.
+    ``progress`` shows a bar, by default in terminals and notebooks. Ctrl-C takes effect when the updates of the moment (about two
+    seconds) are done and a checkpoint is written; a second one at once.
     At the ``deadline`` (a value of ``time.monotonic()``) the training is saved in its folder and :class:`TrainingPaused` raised.
     """
     num_updates = whole_number("num_updates", num_updates, least=1, error=ConfigError)
@@ -124,7 +128,7 @@ def train(
     if resume and output is None:
         raise ConfigError("resume needs the output folder of the training to go on with")
     dataset = as_dataset(dataset)
-    with number_types(precision), compilation_cache():
+    with showing(progress), number_types(precision), compilation_cache():
         check_runs(dataset, runs)
         if (note := codes_note(dataset)) is not None:
             warnings.warn(note, UpweightWarning, stacklevel=2)
@@ -203,10 +207,9 @@ def advances(
     pieces = 1
     while done < task.num_updates:
         began, chunk = time.perf_counter(), list(islice(task.schedule.pieces(done), pieces))
-        with interrupts_wait():
-            for piece in chunk:
-                progress = program.advance(progress, agents, data, piece)
-            jax.block_until_ready(progress)  # type: ignore[no-untyped-call]
+        for piece in chunk:
+            progress = program.advance(progress, agents, data, piece)
+        jax.block_until_ready(progress)  # type: ignore[no-untyped-call]
         done, records = chunk[-1].end, []
         pieces = max(1, int(len(chunk) * CHUNK_SECONDS / (time.perf_counter() - began)))
         if progress.interval is not None and done == task.schedule.interval_end(chunk[-1].first):
@@ -232,19 +235,33 @@ def _records(numbers: Sequence[int], done: int, sums: Mapping[str, Any], counts:
 def _train_program(
     task: _Task, recorder: "_Recorder | None", callbacks: Sequence[Callback], points: Points | None
 ) -> list[RunResult]:
-    """Train the runs of one program to the end, telling those who listen after each chunk."""
+    """Train the runs of one program to the end, unless somebody presses Ctrl-C."""
+    kept = "nothing is kept, for want of an output folder" if recorder is None else "a checkpoint is written then"
+    with interrupts_wait(f"stopping after these updates ({kept}); press Ctrl-C again to exit at once") as interrupts:
+        return _train_waiting(task, recorder, callbacks, points, interrupts)
+
+
+def _train_waiting(
+    task: _Task,
+    recorder: "_Recorder | None",
+    callbacks: Sequence[Callback],
+    points: Points | None,
+    interrupts: Interrupts,
+) -> list[RunResult]:
+    """Tell those who listen after each chunk, and leave after one if somebody wants to."""
     method, config = task.runs[0].method, task.runs[0].config
     program = Program(method, config, task.setup)
-    with interrupts_wait():
-        data = make_data(task.dataset, method, task.setup)
-        agents = make_agents(task.dataset, task.runs, task.setup, task.num_updates)
-        progress, done, history = program.start(agents), 0, list[Record]()
-        if recorder is not None:
-            interval = jax.eval_shape(program.begin_interval, progress, agents, data)
-            progress, done, history = recorder.resume(progress, interval)
-        jax.block_until_ready(progress)  # type: ignore[no-untyped-call]
+    data = make_data(task.dataset, method, task.setup)
+    agents = make_agents(task.dataset, task.runs, task.setup, task.num_updates)
+    progress, done, history = program.start(agents), 0, list[Record]()
+    if recorder is not None:
+        interval = jax.eval_shape(program.begin_interval, progress, agents, data)
+        progress, done, history = recorder.resume(progress, interval)
+    jax.block_until_ready((data, agents, progress))  # type: ignore[no-untyped-call]
+    interrupts.heed()
     if points is not None:
         points.go_on(done)
+    report(task.title, done, task.num_updates, "compiling")
     with recorder.writing if recorder is not None else contextlib.nullcontext():
         began, latest = time.perf_counter(), list[Record]()
         for step in advances(program, agents, data, progress, done, task):
@@ -258,7 +275,9 @@ def _train_program(
             if points is not None and task.schedule.is_point(done):
                 points.reached(done, _policies_at(done, task, program, progress, agents))
             if recorder is not None:
-                recorder.keep(step)
+                recorder.keep(step, stop=interrupts.heard)
+            if done < task.num_updates:
+                interrupts.heed()
             began = time.perf_counter()
     results = _results(task, program, progress, agents, history)
     if recorder is not None:
@@ -295,13 +314,14 @@ class _Recorder:
         progress, self._saved_at = self._folder.load_checkpoint(self._program, *likes) or (fresh, 0)
         return progress, self._saved_at, self._folder.read_metrics(self._task.numbers, self._saved_at)
 
-    def keep(self, step: Advance) -> None:
-        """Write what is new; pause the training if its deadline is over."""
-        self._folder.append_metrics(step.records)
+    def keep(self, step: Advance, *, stop: bool) -> None:
+        """Write what is new, and a checkpoint if one is due or the training stops; pause it if its deadline is over."""
+        if step.records:
+            self._folder.append_metrics(step.records)
         if step.num_updates == self._task.num_updates:
             return
         late = time.monotonic() > self._deadline
-        if late or step.num_updates - self._saved_at >= self._every:
+        if stop or late or step.num_updates - self._saved_at >= self._every:
             self.writing.wait()  # at most one is under way
             snapshot = take_snapshot(step.progress)
             self.writing.start(partial(self._folder.save_checkpoint, self._program, snapshot, step.num_updates))

@@ -1,0 +1,89 @@
+"""Ctrl-C during work that cannot be called back: answered at once, heeded where the work can be left.
+
+What XLA compiles or computes goes on whatever Python does, and Python itself hears of a signal only when that is done; a program
+that ends while XLA's threads are at it may crash. So a thread listens, and the work asks now and then.
+"""
+
+import logging
+import signal
+import socket
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
+from typing import Any
+
+Answer = Callable[[int, str], None]  # told, in a thread of its own, how often Ctrl-C was pressed and what comes of it
+_log = logging.getLogger("upweight")
+
+
+def _answer_in_log(presses: int, message: str) -> None:
+    if presses == 1:
+        _log.warning("%s", message)
+
+
+_answer: ContextVar[Answer] = ContextVar("upweight_interrupts", default=_answer_in_log)
+
+
+@contextmanager
+def answering(answer: Answer) -> Iterator[None]:
+    """Let a front end answer those who press Ctrl-C during such work inside the block."""
+    token = _answer.set(answer)
+    try:
+        yield
+    finally:
+        _answer.reset(token)
+
+
+class Interrupts:
+    """What was heard during the work; a second press is heeded as soon as Python hears of it."""
+
+    def __init__(self, handler: Callable[[int, Any], Any]) -> None:
+        self._handler = handler
+        self._presses = 0
+        self.heard = False  # and not heeded yet
+
+    def note(self, number: int, frame: Any) -> None:
+        self._presses += 1
+        self.heard = True
+        if self._presses > 1:
+            self.heed()
+
+    def heed(self) -> None:
+        """Do what Ctrl-C does otherwise (raise KeyboardInterrupt), if it was pressed."""
+        if self.heard:
+            self.heard = False
+            self._handler(signal.SIGINT, None)
+
+
+@contextmanager
+def interrupts_wait(message: str) -> Iterator[Interrupts]:
+    """Heed Ctrl-C at the end of the block, or where the block itself does; who presses is told ``message`` at once."""
+    handler = signal.getsignal(signal.SIGINT)
+    if threading.current_thread() is not threading.main_thread() or not callable(handler):
+        yield Interrupts(lambda *_: None)  # other threads are never interrupted
+        return
+    interrupts, (reading, writing) = Interrupts(handler), socket.socketpair()
+    writing.setblocking(False)
+    listener = threading.Thread(target=_listen, args=(reading, _answer.get(), message), daemon=True)
+    listener.start()
+    before = signal.set_wakeup_fd(writing.fileno(), warn_on_full_buffer=False)
+    signal.signal(signal.SIGINT, interrupts.note)
+    try:
+        yield interrupts
+    finally:
+        signal.signal(signal.SIGINT, handler)
+        signal.set_wakeup_fd(before)
+        writing.close()
+        listener.join()
+        reading.close()
+    interrupts.heed()
+
+
+def _listen(signals: socket.socket, answer: Answer, message: str) -> None:
+    """The numbers of signals arrive as bytes, whatever the main thread is at, until the other end is closed."""
+    presses = 0
+    while numbers := signals.recv(64):
+        for _ in range(numbers.count(signal.SIGINT)):
+            presses += 1
+            answer(presses, message)
