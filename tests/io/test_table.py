@@ -79,6 +79,14 @@ class TestCsv:
         (tmp_path / "icu.toml").write_text(TOML)
         assert_same(uw.load(path), expected())
 
+    def test_cells_of_many_lines(self, icu: Path) -> None:
+        """Also where a block that is parsed at once (a megabyte) ends inside one."""
+        note = "line, with a comma\n" * 300
+        rows = [f'{stay},{stay % 7},1,"{note}"' for stay in range(600)]
+        icu.write_text("\n".join(["episode,obs,action,note", *rows, ""]))
+        ds = uw.load(icu, rewards="obs", ends="terminated")
+        assert ds.num_episodes == 600 and ds.returns.tolist() == [stay % 7 for stay in range(600)]
+
     def test_another_name_needs_the_format(self, icu: Path) -> None:
         icu.rename(icu.with_name("icu.dat"))
         assert_same(uw.load(icu.with_name("icu.dat"), format="csv", **LAYOUT), expected())

@@ -258,6 +258,24 @@ def logs(tmp_path: Path) -> Path:
     return tmp_path
 
 
+def test_a_table_with_a_toml_file_beside_it_is_a_file_like_others(logs: Path) -> None:
+    log = cartpole_log()
+    columns = {f"x{place}": column for place, column in enumerate(log.observations.T)}
+    columns |= {"stay": np.repeat(np.arange(log.num_episodes), log.lengths), "a": log.actions, "r": log.rewards}
+    rows = np.column_stack(list(columns.values()))
+    np.savetxt(logs / "data" / "icu.csv", rows, fmt="%.9g", delimiter=",", header=",".join(columns), comments="")
+    (logs / "data" / "icu.toml").write_text(
+        '[table]\nepisode = "stay"\nobservations = ["x0", "x1", "x2", "x3"]\nactions = "a"\nrewards = "r"\nends = "truncated"\n'
+    )
+    keys = 'algorithms = ["discrete_bc"]\nupdates = 5\nenv = "CartPole-v1"\n'
+    (logs / "study.toml").write_text(f'datasets = ["data/icu.csv"]\n{keys}')
+    (run,) = uw.read_experiment(logs / "study.toml").runs
+    named = '{path = "data/icu.csv", observations = ["x0", "x1", "x2", "x3"], ends = "terminated"}'
+    (logs / "study.toml").write_text(f"datasets = [{named}]\n{keys}")
+    (other,) = uw.read_experiment(logs / "study.toml").runs
+    assert run.data.content is not None and other.data.content not in {None, run.data.content}
+
+
 def test_a_file_is_what_it_holds(logs: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Its path, and the way to it, do not change a run's name; its content does."""
     run = read_experiment(write(logs, FILE_STUDY)).runs[0]
