@@ -52,14 +52,18 @@ def _is_ragged(values: Any) -> bool:
     return len(np.unique(values.value_lengths().to_numpy(zero_copy_only=False))) > 1
 
 
+def read_columns(path: Path, names: Sequence[str]) -> Any:
+    """An Arrow table of some columns; Arrow's ``read_table`` makes room for others too, however long they claim to be."""
+    with parquet_module().ParquetFile(path) as file:
+        return file.read(columns=list(names)).select(list(names))  # it also reads "name.more"
+
+
 def read_column(paths: Sequence[Path], name: str) -> NDArray[Any]:
     """One column of all files, joined."""
-    pq = parquet_module()
     parts = []
     for path in track(paths, total=len(paths), description=f"reading {name}"):
         with reading(path, f"key {name!r}"):
-            table = pq.ParquetFile(path).read(columns=[name])  # read_table makes room for all others of the schema too
-            parts.append(to_numpy(table.column(name), key=name, path=path))
+            parts.append(to_numpy(read_columns(path, [name]).column(0), key=name, path=path))
     if len({part.shape[1:] for part in parts}) > 1:
         raise DatasetError(f"{paths[0].parent}: key {name!r}: expected vectors of one length in all files")
     return np.concatenate(parts) if len(parts) > 1 else parts[0]

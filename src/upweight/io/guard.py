@@ -54,8 +54,7 @@ def look_first(name: str, **options: Any) -> None:
         if b"Timeout (" in done.stderr:
             reason = f"does not come to an end (no progress for {SILENCE_SECONDS:g} s)"
         raise DatasetError(
-            f"{path}: expected readable HDF5, found a file on which libhdf5 {reason}; it is damaged: get it again, "
-            "or copy what can be saved with h5py or h5repack"
+            f"{path}: expected readable HDF5, found a file on which libhdf5 {reason}; it is damaged: get a new copy"
         )
 
 

@@ -24,7 +24,7 @@ from upweight.base.optional import require
 from upweight.data.dataset import Dataset
 from upweight.data.segment import Episodes, segment_by_id
 from upweight.data.validate import as_flags, as_rewards, as_vector
-from upweight.io.arrow_tables import ParquetColumn, parquet_module, read_column, schema_names
+from upweight.io.arrow_tables import ParquetColumn, parquet_module, read_column, read_columns, schema_names
 from upweight.io.format import Format, listed, no_flags, reading, starts_with
 
 VERSION = 1
@@ -240,17 +240,16 @@ def _episode_metadata(folder: Path, name: str) -> tuple[dict[int, Any], set[str]
         with reading(shard, "the metadata of episodes"):
             here = set(parquet_module().read_schema(shard).names)
             names |= here
-            entries += parquet_module().read_table(shard, columns=[*({"episode_index", name} & here)]).to_pylist()
+            entries += read_columns(shard, [*({"episode_index", name} & here)]).to_pylist()
     said = [entry for entry in entries if entry.get(name) is not None and "episode_index" in entry]
     return {entry["episode_index"]: entry[name] for entry in said}, names
 
 
 def _labels(paths: Sequence[Path], first: NDArray[np.int64]) -> NDArray[np.str_]:
-    pq = parquet_module()
     parts = []
     for path in paths:
         with reading(path, "key 'label'"):
-            column = pq.ParquetFile(path).read(columns=["label"]).column("label")
+            column = read_columns(path, ["label"]).column(0)
             if column.null_count:
                 raise DatasetError(f"{path}: key 'label': expected a label in every row")
             parts.append(np.asarray(column.to_numpy(), dtype=object))

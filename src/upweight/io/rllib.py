@@ -28,7 +28,7 @@ from upweight.base.optional import require
 from upweight.base.progress import track
 from upweight.data.dataset import Dataset
 from upweight.data.validate import as_array
-from upweight.io.arrow_tables import parquet_module, schema_names, to_numpy
+from upweight.io.arrow_tables import read_columns, schema_names, to_numpy
 from upweight.io.format import Format, missing_key, reading, starts_with
 
 Rows = dict[str, NDArray[Any]]  # a column [M, ...] per name
@@ -92,7 +92,7 @@ def _run(files: list[Path], path: Path) -> Rows:
 
 def _row_table(file: Path) -> Rows:
     with reading(file, "the table"):
-        table = parquet_module().read_table(file, columns=[name for name in _COLUMNS if name in schema_names(file)])
+        table = read_columns(file, [name for name in _COLUMNS if name in schema_names(file)])
         return {name: _column(table.column(name), table.schema.field(name), name, file) for name in table.column_names}
 
 
@@ -116,7 +116,7 @@ def _pieces(files: Sequence[Path]) -> list[Rows]:
     found = {}
     for file in track(files, total=len(files), description="reading episodes"):
         with reading(file, "the episodes"):
-            for item in parquet_module().read_table(file, columns=["item"]).column(0).to_pylist():
+            for item in read_columns(file, ["item"]).column(0).to_pylist():
                 state = msgpack.unpackb(item, object_hook=_decode, strict_map_key=False)
                 found[state["id_"], state["t_started"]] = _steps(state, file)
     return [piece for piece in found.values() if len(piece["t"])]

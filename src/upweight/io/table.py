@@ -18,7 +18,7 @@ from upweight.base.errors import DatasetError
 from upweight.base.optional import require
 from upweight.data.dataset import Dataset
 from upweight.data.table import KEYS, check_layout, choose_columns
-from upweight.io.arrow_tables import parquet_module, to_numpy
+from upweight.io.arrow_tables import parquet_module, read_columns, to_numpy
 from upweight.io.format import reading, starts_with
 from upweight.io.parquet import is_own, shards
 
@@ -88,7 +88,7 @@ def _read_parquet(files: Sequence[Path], layout: Mapping[str, Any]) -> dict[str,
     parts: dict[str, list[NDArray[Any]]] = {name: [] for name in wanted}
     for file in files:
         with reading(file, "the rows"):
-            table = parquet_module().ParquetFile(file).read(columns=wanted)
+            table = read_columns(file, wanted)
             for name in wanted:
                 parts[name].append(_array(table.column(name), name, file))
     return {name: arrays[0] if len(arrays) == 1 else np.concatenate(arrays) for name, arrays in parts.items()}
