@@ -37,7 +37,8 @@ ROOT = Path(__file__).parents[1]
 MIXED = RESULTS / "mixed.jsonl"
 PRECISIONS = {name: RESULTS / f"hopper_mixed_{name}.jsonl" for name in ("float32", "bfloat16")}
 SETTINGS = RESULTS / "hopper_settings.jsonl"
-DEMOS = [RESULTS / f"demo_seed{seed}.jsonl" for seed in range(3)]
+DEMOS = {str(seed): RESULTS / f"demo_seed{seed}.jsonl" for seed in range(3)}
+DEMOS["0, SSE4.2"] = RESULTS / "demo_seed0_sse4.jsonl"  # as CONTRIBUTING.md says: the arithmetic of another processor
 METHODS, SIGMAS = ("BC", "TD3+BC"), (1, 5, 10, 50)
 FIGURES = {
     MIXED: {
@@ -130,13 +131,14 @@ def precision_rows(results: Results) -> list[tuple[str, ...]]:
 
 
 def demo_rows() -> list[tuple[str, ...]]:
-    """Mean scores of the demo on each of its datasets."""
-    results = collect([open_store(path) for path in DEMOS])
-    (table,) = score_tables(results, Intervals())
-    rows = [("`--seed`", *table.weightings), ("---",) * (len(table.weightings) + 1)]
-    for dataset, scores in table.rows:
-        rows.append((dataset.variant.split("seed ")[1], *(score.text for score in scores if score is not None)))
-    return rows
+    """Mean scores of the demo, time by time, and how far they spread."""
+    rows: list[tuple[str, ...]] = []
+    for name, path in DEMOS.items():
+        (table,) = score_tables(collect(open_store(path)), Intervals())
+        ((_, scores),) = table.rows
+        rows.append((name, *(score.text for score in scores if score is not None)))
+    spread = [f"{min(column)} to {max(column)}" for column in list(zip(*rows, strict=True))[1:]]
+    return [("`--seed`", *table.weightings), ("---",) * len(rows[0]), *rows, ("all", *spread)]
 
 
 def early_shares() -> dict[tuple[str, str], dict[str, Any]]:
