@@ -125,6 +125,8 @@ class TestColumns:
             uw.DatasetError, match=r"column 'hr': expected numbers, found the text 'n/k' in row 3 \(5 of 5"
         ):
             table(hr=["88", "60", "n/k", "62", "61"])
+        with pytest.raises(uw.DatasetError, match="found the text '88,5' in row 1 .* decimal points instead of commas"):
+            table(hr=["88,5", "60", "90", "62", "61"])
 
     def test_gaps_in_observations_are_counted_by_column(self) -> None:
         nan = float("nan")
@@ -158,6 +160,8 @@ class TestOrder:
         dates = [f"2024-05-31T{hour:02d}:00" for hour in (0, 0, 1, 2, 10)]
         ds = table(hour=np.array(dates, "datetime64[m]"))
         assert ds.rewards.tolist() == [0, 1, 0, -1, 0]
+        frame = pd.DataFrame({**stays(), "hour": pd.to_datetime(dates, utc=True)})
+        assert uw.Dataset.from_frame(frame, **LAYOUT).rewards.tolist() == [0, 1, 0, -1, 0]
         with pytest.raises(uw.DatasetError, match="'hour': expected numbers or dates .* found text such as '31.5.'"):
             table(hour=["31.5."] * 5)
 

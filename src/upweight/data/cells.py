@@ -23,10 +23,12 @@ def numbers(cells: NDArray[Any], *, name: str, source: str) -> NDArray[Any]:
     texts = [row for row, cell in enumerate(values) if isinstance(cell, str)]
     if texts:
         row = next((row for row in texts if not _reads_as_number(values[row])), texts[0])
+        advice = "correct it, or name the column in categories (--categories) if its values are categories"
+        if _reads_as_number(values[row].replace(",", ".")):
+            advice = "write decimal points instead of commas" if "," in values[row] else "store it as a number"
         raise DatasetError(
             f"{source}: column {name!r}: expected numbers, found the text {values[row]!r} in row {row + 1} "
-            f"({len(texts):,} of {len(values):,} rows hold text); correct it, or name the column in categories "
-            "(--categories) if its values are categories"
+            f"({len(texts):,} of {len(values):,} rows hold text); {advice}"
         )
     filled = [np.nan if _is_missing(cell) else cell for cell in values]
     try:
@@ -50,6 +52,8 @@ def times(cells: NDArray[Any], *, name: str, source: str) -> NDArray[Any]:
             f"{source}: column {name!r}: expected numbers or dates (2024-05-31 or 2024-05-31 14:00) to order rows by, "
             f"found text such as {str(cells[0])!r}"
         )
+    if cells.dtype == object and hasattr(cells[0], "timestamp"):  # with a time zone
+        return np.array([cell.timestamp() for cell in cells])
     return cells if cells.dtype.kind == "M" else numbers(cells, name=name, source=source)
 
 
