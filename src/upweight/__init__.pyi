@@ -32,10 +32,10 @@ from upweight.data.statistics import (
     step_weighted_return as step_weighted_return,
     weighted_return as weighted_return,
 )
+from upweight.engine.result import RunResult as RunResult
 from upweight.engine.run import Run as Run, algorithm_config as algorithm_config
 from upweight.engine.tracking import tensorboard_callback as tensorboard_callback, wandb_callback as wandb_callback
 from upweight.engine.train import (
-    RunResult as RunResult,
     TrainingPaused as TrainingPaused,
     plan_training as plan_training,
     train as train,

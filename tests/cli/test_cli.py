@@ -3,6 +3,7 @@
 import json
 import os
 import pty
+import re
 import subprocess
 import sys
 from collections.abc import Callable
@@ -224,6 +225,18 @@ class TestWeights:
 @pytest.mark.slow
 class TestTrain:
     small = ("--set", "hidden_units=[8, 8]", "--set", "batch_size=8", "--updates", 20)
+
+    def test_actions_are_compared_with_held_out_ones(self, files: Path, capsys: pytest.CaptureFixture[str]) -> None:
+        options = ("--weighting", "uniform", *self.small)
+        assert run("train", files / "mixed.npz", *options, "--hold-out", 0.25, "-o", files / "runs") == 0
+        out = capsys.readouterr().out
+        assert "action error: mean squared distance (bounds at -1 and 1) from those of held-out episodes" in out
+        assert re.search(r"loss [\d.]+ +[\d.]+ \(constant [\d.]+\)", out)
+        assert run("train", files / "mixed.npz", *options, "-o", files / "all", "--json") == 0
+        assert json.loads(capsys.readouterr().out)[0]["agreement"]["held_out"] is False
+        assert run("train", files / "mixed.npz", *options, "--hold-out", 10, "-o", files / "other") == 2
+        assert "--hold-out: expected a share between 0 and 1" in capsys.readouterr().err
+        assert not (files / "other").exists()
 
     def test_everything_with_everything(self, files: Path, capsys: pytest.CaptureFixture[str]) -> None:
         grid = (

@@ -344,7 +344,7 @@ def test_resume_refuses_another_training(tmp_path: Path) -> None:
     for other in (uw.Run(small_config("bc"), "aw"), uw.Run(small_config("bc"), np.ones(30))):
         with pytest.raises(uw.DatasetError, match="holds another training"):
             uw.train(ds, [other], num_updates=10, output=tmp_path / "out", resume=True)
-    with pytest.raises(uw.ConfigError, match="resume needs"):
+    with pytest.raises(uw.ConfigError, match="resume and a deadline need"):
         uw.train(ds, [run], num_updates=10, resume=True)
 
 

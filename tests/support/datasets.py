@@ -142,3 +142,18 @@ def assert_same(a: uw.Dataset, b: uw.Dataset, *, metadata: bool = True) -> None:
     assert a.num_actions == b.num_actions
     if metadata:
         assert dict(a.metadata) == dict(b.metadata)
+
+
+def far_log(*, discrete: bool = False) -> uw.Dataset:
+    """Actions follow the observations and lie within 0.03; observations are offset by thousands, on scales from 1e-3 to 1e3."""
+    rng = np.random.default_rng(0)
+    state = rng.normal(size=(1000, 6))
+    wanted = np.tanh(state @ rng.normal(size=(6, 2)) / 2)
+    scale, offset = np.array([1e-3, 0.1, 1, 10, 100, 1000]), np.array([0, 1000, 1000, -1000, 1000, 5000])
+    return uw.Dataset.from_arrays(
+        observations=(offset + scale * state).astype(np.float32),
+        actions=wanted.argmax(axis=1) if discrete else (0.03 * wanted).astype(np.float32),
+        rewards=state[:, 0],
+        terminated=np.arange(1000) % 50 == 49,
+        source="far.csv",
+    )

@@ -618,5 +618,5 @@ def test_a_deadline_pauses_a_training(tmp_path: Path) -> None:
     with pytest.raises(TrainingPaused, match="paused at 100 of 300 updates"):
         uw.train(dataset, runs, num_updates=300, output=tmp_path / "run", deadline=time.monotonic() - 1)
     assert uw.train(dataset, runs, num_updates=300, output=tmp_path / "run", resume=True)[0].updates == 300
-    with pytest.raises(uw.ConfigError, match="a deadline needs an output folder"):
+    with pytest.raises(uw.ConfigError, match="a deadline need an output folder"):
         uw.train(dataset, runs, num_updates=3, deadline=0.0)

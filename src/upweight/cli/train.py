@@ -2,11 +2,12 @@
 
 import argparse
 import sys
+from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from upweight.base.errors import WeightingError
+from upweight.base.errors import ConfigError, WeightingError
 from upweight.base.optional import importing
 from upweight.base.text import number, table
 from upweight.cli.options import (
@@ -24,6 +25,10 @@ from upweight.cli.options import (
 from upweight.cli.terminal import print_json
 from upweight.inspection.effect import describe_weighting
 
+if TYPE_CHECKING:
+    from upweight.engine.result import RunResult
+    from upweight.engine.run import Run
+
 NAME = "train"
 HELP = "train agents: every algorithm with every weighting and seed, together"
 EXAMPLES = """\
@@ -32,6 +37,7 @@ examples:
   upweight train mixed.hdf5 --algorithm bc --algorithm td3_bc --weighting uniform --weighting rw --seeds 5 -o runs/all
   upweight train mixed.hdf5 --algorithm iql --preset official --set expectile=0.9 --set beta=10 -o runs/official
   upweight train mixed.hdf5 --algorithm iql --weighting rw --seeds 5 --updates 250000 -o runs/iql --resume
+  upweight train icu.csv --set normalize_observations=true --hold-out 0.1 -o runs/icu    # columns in hundreds or thousandths
   upweight train mixed.hdf5 --weighting rw --evaluate-every 10000 --env Hopper-v5 -o runs/bc
 
 the folder then holds policies/run-000.safetensors, ... (upweight.load_policy), results.json and metrics.jsonl
@@ -71,6 +77,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--max-agents", type=int, help="train at most this many together (default: as many as fit)")
     parser.add_argument("-o", "--output", type=Path, required=True, help="folder to write to")
     parser.add_argument("--resume", action="store_true", help="go on with the interrupted training in that folder")
+    parser.add_argument(
+        "--hold-out",
+        type=float,
+        metavar="SHARE",
+        help="leave this share of the episodes, e.g. 0.1, out of the training, and compare the policies' actions with theirs "
+        "at the end (default: learn from all, and compare with what was learned from)",
+    )
     group = parser.add_argument_group("evaluation on the way")
     add_evaluate_every(group, "each agent")
     group.add_argument("--env", metavar="ID", help="the environment, e.g. Hopper-v5 (default: what the dataset says)")
@@ -84,21 +97,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(arguments: argparse.Namespace) -> None:
     with importing(extra="train", purpose="training"):
         from upweight.engine.points import named_environment
-        from upweight.engine.run import Run, algorithm_config, named_weighting
         from upweight.engine.train import plan_training, train
         from upweight.rollout.evaluate import Evaluator
-    if arguments.seeds < 1:
-        raise WeightingError(f"--seeds: expected at least 1, found {arguments.seeds}")
-    names = arguments.algorithm or ["bc"]
-    settings = {"preset": arguments.preset, **parse_settings(arguments.set, example=_EXAMPLE)}
-    configs = [algorithm_config(name, **settings) for name in names]
-    runs = [
-        Run(config, weighting, seed, actor_weighting=arguments.actor_weighting, reweight=arguments.reweight)
-        for name, config in zip(names, configs, strict=True)
-        for weighting in weightings_from(arguments, partial(named_weighting, algorithm=name))
-        or [named_weighting("rw", name)]
-        for seed in range(arguments.seeds)
-    ]
+    runs = _runs(arguments)
     dataset = read_dataset(arguments.data, arguments)
     options: dict[str, Any] = {"precision": arguments.precision, "max_agents": arguments.max_agents}
     watch: dict[str, Any] = {}
@@ -106,6 +107,10 @@ def run(arguments: argparse.Namespace) -> None:
         env_id = arguments.env or named_environment(dataset)
         evaluator = Evaluator(env_id, arguments.episodes, workers=arguments.workers)
         watch = {"evaluate_every": arguments.evaluate_every, "evaluate_with": evaluator}
+    if arguments.hold_out is not None:
+        if not 0 < arguments.hold_out < 1:
+            raise ConfigError(f"--hold-out: expected a share between 0 and 1, such as 0.1, found {arguments.hold_out}")
+        dataset, watch["held_out"] = dataset.split(1 - arguments.hold_out, seed=0)
     print(plan_training(dataset, runs, **options), file=sys.stderr)
     results = train(
         dataset,
@@ -118,7 +123,29 @@ def run(arguments: argparse.Namespace) -> None:
     )
     if arguments.json:
         print_json([result.to_dict() for result in results])
-        return
+    else:
+        _show(results, arguments.output)
+
+
+def _runs(arguments: argparse.Namespace) -> list["Run"]:
+    """Every algorithm with every weighting and seed."""
+    from upweight.engine.run import Run, algorithm_config, named_weighting
+
+    if arguments.seeds < 1:
+        raise WeightingError(f"--seeds: expected at least 1, found {arguments.seeds}")
+    names = arguments.algorithm or ["bc"]
+    settings = {"preset": arguments.preset, **parse_settings(arguments.set, example=_EXAMPLE)}
+    configs = [algorithm_config(name, **settings) for name in names]
+    return [
+        Run(config, weighting, seed, actor_weighting=arguments.actor_weighting, reweight=arguments.reweight)
+        for name, config in zip(names, configs, strict=True)
+        for weighting in weightings_from(arguments, partial(named_weighting, algorithm=name))
+        or [named_weighting("rw", name)]
+        for seed in range(arguments.seeds)
+    ]
+
+
+def _show(results: Sequence["RunResult"], output: Path) -> None:
     rows = []
     for place, result in enumerate(results):
         state = result.status if result.diverged_at is None else f"diverged at update {result.diverged_at:,}"
@@ -127,16 +154,27 @@ def run(arguments: argparse.Namespace) -> None:
         description = result.run.to_dict()
         weighting = describe_weighting(description["weighting"])
         rows.append([f"{place:03d}", description["algorithm"], weighting, str(result.run.seed), state, losses])
+        if (found := result.agreement) is not None:
+            rows[-1].append(f"{number(found.error)} (constant {number(found.constant)})")
         if (best := result.best_point) is not None:
             rows[-1] += [_return(result.points[-1]), f"{_return(best)} at {best['updates']:,}"]
-    header = ["run", "algorithm", "weighting", "seed", "status", "last losses"]
+    header = ["run", "algorithm", "weighting", "seed", "status", "last losses", "action error"]
     points = max(len(result.points) for result in results)
     header += ["last return", f"best of {points} point{'' if points == 1 else 's'}*"] if points else []
     print(table(rows, header=header, align=str.ljust))
+    print(f"\n{_legend(results[0])}")
     if points:
-        print(f"\n* chosen with the simulator; these policies are in {arguments.output / 'best'}")
+        print(f"* chosen with the simulator; these policies are in {output / 'best'}")
     policies = "1 policy" if len(results) == 1 else f"{len(results)} policies"
-    print(f"\nwrote {policies} to {arguments.output / 'policies'}")
+    print(f"\nwrote {policies} to {output / 'policies'}")
+
+
+def _legend(result: "RunResult") -> str:
+    """What the errors are."""
+    assert result.agreement is not None
+    where = "held-out episodes" if result.agreement.held_out else "the data learned from"
+    what = "share of actions unlike" if result.policy.is_discrete else "mean squared distance (bounds at -1 and 1) from"
+    return f"action error: {what} those of {where}, drawn by weight;\nconstant: that of the best constant action"
 
 
 def _return(point: dict[str, Any]) -> str:

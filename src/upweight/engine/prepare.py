@@ -90,6 +90,15 @@ def make_agents(dataset: Dataset, runs: Sequence[Run], setup: Setup, num_updates
     )
 
 
+def action_bounds(actions: NDArray[Any]) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
+    """What -1 and 1 stand for, per dimension: themselves, or the range seen where actions go beyond by more than rounding."""
+    low, high = actions.min(axis=0), actions.max(axis=0)
+    inside = (low >= -1 - ACTION_SLACK) & (high <= 1 + ACTION_SLACK)
+    low = np.where(inside, -1, low)
+    high = np.where(inside, 1, np.where(high > low, high, low + 1))
+    return low.astype(np.float32), high.astype(np.float32)
+
+
 class _Part:
     """The episodes one or more agents learn from, and what is computed from them, once."""
 
@@ -133,13 +142,7 @@ class _Part:
 
     @cached_property
     def action_bounds(self) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
-        """What -1 and 1 stand for, per dimension: themselves, or the range seen where actions go beyond by more than rounding."""
-        actions = self._rows(self.whole.actions)
-        low, high = actions.min(axis=0), actions.max(axis=0)
-        inside = (low >= -1 - ACTION_SLACK) & (high <= 1 + ACTION_SLACK)
-        low = np.where(inside, -1, low)
-        high = np.where(inside, 1, np.where(high > low, high, low + 1))
-        return low.astype(np.float32), high.astype(np.float32)
+        return action_bounds(self._rows(self.whole.actions))
 
     @cached_property
     def reward_scale(self) -> float:

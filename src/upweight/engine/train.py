@@ -6,7 +6,7 @@ import math
 import time
 import warnings
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from functools import cached_property, partial
 from itertools import islice
 from pathlib import Path
@@ -22,16 +22,19 @@ from upweight.base.interrupts import Interrupts, interrupts_wait
 from upweight.base.progress import report, showing
 from upweight.data.action_codes import codes_note
 from upweight.data.dataset import Dataset
+from upweight.engine.agreement import Comparison
 from upweight.engine.algorithm import Setup
 from upweight.engine.checkpoint import take_snapshot
 from upweight.engine.device import compilation_cache, number_types
 from upweight.engine.extraction import extract_policies
 from upweight.engine.folder import TrainingFolder, describe_training
 from upweight.engine.plan import Plan, make_plan
-from upweight.engine.points import CHOSEN, Points, best_point, make_watch
+from upweight.engine.points import CHOSEN, Points, make_watch
 from upweight.engine.population import Agents, Data, Interval, Program, Progress
 from upweight.engine.prepare import make_agents, make_data, make_setup
+from upweight.engine.result import RunResult
 from upweight.engine.run import Run, check_runs
+from upweight.engine.scale import warn_of_scale
 from upweight.engine.schedule import Schedule, make_schedule
 from upweight.engine.tracking import Callback, Record
 from upweight.loading import AnyDataset, as_dataset
@@ -45,39 +48,6 @@ class TrainingPaused(UpweightError):
 
 CHUNK_SECONDS = 2.0  # between two looks at the device: for progress, checkpoints, deadlines and Ctrl-C
 _log = logging.getLogger("upweight")
-
-
-@dataclass(frozen=True, eq=False)
-class RunResult:
-    """What one run came to."""
-
-    run: Run
-    policy: Policy
-    status: str  # "finished" or "diverged"
-    updates: int  # that its policy has had: fewer than asked for if it diverged, when it is put back to a sound state
-    diverged_at: int | None  # the update at which a NaN first showed
-    metrics: list[Record] = field(repr=False)  # one entry per log interval
-    # Updates and returns where it was evaluated, on the way and at the end, if it was.
-    points: list[Record] = field(default_factory=list, repr=False)
-    best: Policy | None = field(default=None, repr=False)  # of these points: chosen with the simulator
-
-    @property
-    def best_point(self) -> Record | None:
-        """The first point that none returned more than."""
-        return best_point(self.points) if self.points else None
-
-    def outcome(self) -> Record:
-        """How it ended."""
-        return {"status": self.status, "updates": self.updates, "diverged_at": self.diverged_at}
-
-    def to_dict(self) -> Record:
-        last = self.metrics[-1] if self.metrics else {}
-        return {
-            **self.run.to_dict(),
-            **self.outcome(),
-            "last_metrics": {k: v for k, v in last.items() if k not in {"run", "updates"}},
-            **({"points": self.points} if self.points else {}),
-        }
 
 
 def plan_training(
@@ -106,6 +76,7 @@ def train(
     evaluate_every: int | None = None,
     evaluate_with: Evaluator | str | None = None,
     progress: bool | None = None,
+    held_out: AnyDataset | None = None,
 ) -> list[RunResult]:
     """Train every run, as many as fit at a time, and return one result per run, in order.
 
@@ -120,18 +91,15 @@ def train(
     ``RunResult.best`` the best policy, chosen with the simulator.
     ``progress`` shows a bar, by default in terminals and notebooks. Ctrl-C takes effect when the updates of the moment (about two
     seconds) are done and a checkpoint is written; a second one at once.
+    ``held_out``: episodes to compare the policies' actions with at the end, instead of the data (``RunResult.agreement``).
     At the ``deadline`` (a value of ``time.monotonic()``) the training is saved in its folder and :class:`TrainingPaused` raised.
     """
     num_updates = whole_number("num_updates", num_updates, least=1, error=ConfigError)
-    if deadline is not None and output is None:
-        raise ConfigError("a deadline needs an output folder, to keep what was done until then")
-    if resume and output is None:
-        raise ConfigError("resume needs the output folder of the training to go on with")
+    if output is None and (resume or deadline is not None):
+        raise ConfigError("resume and a deadline need an output folder, with what was done until then")
     dataset = as_dataset(dataset)
     with showing(progress), number_types(precision), compilation_cache():
-        check_runs(dataset, runs)
-        if (note := codes_note(dataset)) is not None:
-            warnings.warn(note, UpweightWarning, stacklevel=2)
+        comparison = _check(dataset, runs, None if held_out is None else as_dataset(held_out))
         setup = make_setup(dataset, precision)
         plan = make_plan(dataset, runs, setup, max_agents=max_agents)
         watch = None if evaluate_every is None else make_watch(evaluate_every, evaluate_with, dataset, runs, setup)
@@ -150,10 +118,25 @@ def train(
             with Points(watch, folder, number) if watch is not None else contextlib.nullcontext() as points:
                 found = ended or _train_program(task, recorder, callbacks, points)
                 results |= zip(part.runs, found if points is None else _with_points(task, found, points), strict=True)
-        ordered = [results[place] for place in range(len(runs))]
-        if folder is not None:
-            folder.write_results([result.to_dict() for result in ordered])
-        return ordered
+        return _finish(comparison, folder, [results[place] for place in range(len(runs))])
+
+
+def _check(dataset: Dataset, runs: Sequence[Run], held_out: Dataset | None) -> Comparison:
+    """Refuse what cannot work; warn of data that may not be what they seem, or that networks cannot learn from as they are."""
+    check_runs(dataset, runs)
+    if (note := codes_note(dataset)) is not None:
+        warnings.warn(note, UpweightWarning, stacklevel=3)
+    warn_of_scale(dataset, runs)
+    return Comparison(dataset, runs, held_out)
+
+
+def _finish(comparison: Comparison, folder: TrainingFolder | None, trained: Sequence[RunResult]) -> list[RunResult]:
+    """Compare the policies with the log, and write down what the runs came to."""
+    found = comparison.agreements([result.policy for result in trained])
+    results = [replace(result, agreement=each) for result, each in zip(trained, found, strict=True)]
+    if folder is not None:
+        folder.write_results([result.to_dict() for result in results])
+    return results
 
 
 @dataclass(frozen=True)

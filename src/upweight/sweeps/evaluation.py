@@ -8,7 +8,7 @@ from typing import NamedTuple
 import jax
 
 from upweight.base.optional import installed_versions
-from upweight.engine.train import RunResult
+from upweight.engine.result import RunResult
 from upweight.rollout.evaluate import Evaluation, Evaluator
 from upweight.studies.run_spec import RunSpec
 from upweight.studies.store import Record, Store

@@ -10,8 +10,9 @@ import jax
 
 from upweight.base.background import Background
 from upweight.base.errors import CheckpointError, DatasetError, MissingExtraError, UpweightError
+from upweight.engine.result import RunResult
 from upweight.engine.run import Run
-from upweight.engine.train import RunResult, TrainingPaused, train
+from upweight.engine.train import TrainingPaused, train
 from upweight.studies.run_spec import DataSpec, config_of
 from upweight.studies.store import Store
 from upweight.sweeps.evaluation import Trained, evaluate_and_store, evaluator_of
