@@ -46,6 +46,21 @@ def test_other_threads_and_no_handler() -> None:
     assert found == [signal.default_int_handler, signal.SIG_IGN]
 
 
+def test_parts_of_the_block_may_be_left_at_once() -> None:
+    done: list[str] = []
+    with pytest.raises(KeyboardInterrupt), interrupts_wait("stopping") as interrupts, interrupts.at_once():
+        done.append("some of it")
+        signal.raise_signal(signal.SIGINT)
+        done.append("the rest")
+    assert done == ["some of it"]
+    with pytest.raises(KeyboardInterrupt), interrupts_wait("stopping") as interrupts:
+        with interrupts.at_once():
+            pass
+        signal.raise_signal(signal.SIGINT)
+        done.append("all of it")
+    assert done[1:] == ["all of it"]
+
+
 def test_the_work_may_heed_it_earlier() -> None:
     done: list[str] = []
     with pytest.raises(KeyboardInterrupt), interrupts_wait("stopping") as interrupts:

@@ -1,6 +1,7 @@
 """Evaluation on the way: the same training, evaluated where it should be, whatever interrupts it."""
 
 import json
+import signal
 import threading
 from collections.abc import Sequence
 from pathlib import Path
@@ -12,6 +13,7 @@ import pytest
 import upweight as uw
 from support.datasets import cartpole_log
 from support.training import dataset_for, parameters, small_config
+from upweight.base.progress import listening
 from upweight.engine import points as points_module
 from upweight.engine.points import best_point
 
@@ -100,6 +102,23 @@ def test_what_was_played_is_kept_and_what_waits_is_played(
     once_more = uw.train(log, runs(), **options, resume=True)
     assert [result.points for result in once_more] == [result.points for result in whole]
     assert len(Counted.calls) == 4
+
+
+def test_ctrl_c_leaves_what_is_played_at_once_and_loses_nothing(
+    log: uw.Dataset, tmp_path: Path, counted: Counted, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    options: dict[str, Any] = {"num_updates": 300, "evaluate_every": 100, "evaluate_with": counted}
+    whole = uw.train(log, runs(), **options)
+    options["output"] = tmp_path / "out"
+    with monkeypatch.context() as patch:
+        patch.setattr(Counted, "play", lambda *_: signal.raise_signal(signal.SIGINT))
+        with pytest.raises(KeyboardInterrupt):
+            uw.train(log, runs(), **options)
+    heard: list[Any] = []
+    with listening(lambda *told: heard.append(told)):
+        again = uw.train(log, runs(), **options, resume=True)
+    assert next(told[1] for told in heard if told[0] == "discrete_bc x 2") == 100  # from the checkpoint of that moment
+    assert [result.points for result in again] == [result.points for result in whole]
 
 
 def test_points_play_beside_the_training(log: uw.Dataset, counted: Counted, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -41,13 +41,23 @@ class Interrupts:
     def __init__(self, handler: Callable[[int, Any], Any]) -> None:
         self._handler = handler
         self._presses = 0
+        self._most = 1  # presses that wait to be heeded
         self.heard = False  # and not heeded yet
 
     def note(self, number: int, frame: Any) -> None:
         self._presses += 1
         self.heard = True
-        if self._presses > 1:
+        if self._presses > self._most:
             self.heed()
+
+    @contextmanager
+    def at_once(self) -> Iterator[None]:
+        """Heed what is pressed inside the block at once: it can be left anywhere."""
+        self._most = 0
+        try:
+            yield
+        finally:
+            self._most = 1
 
     def heed(self) -> None:
         """Do what Ctrl-C does otherwise (raise KeyboardInterrupt), if it was pressed."""

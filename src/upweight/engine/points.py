@@ -6,13 +6,15 @@
     points/program-000-50000.json                  what they came to, in their place
     best/run-000.safetensors                       of each run the best policy so far: chosen with the simulator
 
-A point is written before any later checkpoint, so a training that goes on finds what was played and what still waits.
+A point is written before the checkpoint of its moment, and played after it: a training that goes on finds what was played, and
+what still waits.
 """
 
 import logging
 import shutil
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import NamedTuple, Self
@@ -79,8 +81,8 @@ class Points:
         """Whether the end of a training is one of them."""
         return self._evaluator.last
 
-    def reached(self, updates: int, policies: Mapping[int, Policy]) -> None:
-        """Play the policies, by the numbers of their runs, unless that was done before an interruption."""
+    def keep(self, updates: int, policies: Mapping[int, Policy]) -> None:
+        """Write the policies of a point, by the numbers of their runs, unless they were played before an interruption."""
         if updates not in self._played:
             waiting = self._waiting(updates)
             shutil.rmtree(waiting, ignore_errors=True)  # half written, when somebody was stopped
@@ -90,7 +92,12 @@ class Points:
             }  # others are about to diverge
             with ThreadPoolExecutor() as writers:
                 list(writers.map(Policy.save, sound.values(), (waiting / _file(run) for run in sound)))
-            self._play(updates)
+
+    def play(self, updates: int) -> None:
+        """Play the policies of a point, beside the caller's work or at once, unless that was done."""
+        if updates not in self._played:
+            play = partial(self._play, updates)
+            play() if self._background is None else self._background.start(play)
 
     def go_on(self, updates: int) -> None:
         """Do what is left to do with the points of a training that has come so far."""
@@ -100,7 +107,7 @@ class Points:
             if point in self._played:
                 self._tidy(point)
             elif self._waiting(point).exists():
-                self._play(point)
+                self.play(point)
         missed = [point for point in passed if point not in self._played and not self._waiting(point).exists()]
         if missed:
             _log.warning("%s: went past %d points without being evaluated there", self._folder, len(missed))
@@ -121,17 +128,14 @@ class Points:
         return load_policy(path) if path.exists() else None
 
     def _play(self, updates: int) -> None:
-        def play() -> None:
-            paths = sorted(self._waiting(updates).glob("*.safetensors"))
-            runs = [_number(path) for path in paths]
-            found = self._evaluator.play(runs, [load_policy(path) for path in paths]) if runs else []
-            records = {str(run): each.summary() for run, each in zip(runs, found, strict=True)}
-            path = self._folder / "points" / f"{self._name}-{updates}.json"
-            write_json(path, {"identity": self._identity, "updates": updates, "runs": records})
-            self._played[updates] = records
-            self._tidy(updates)
-
-        play() if self._background is None else self._background.start(play)
+        paths = sorted(self._waiting(updates).glob("*.safetensors"))
+        runs = [_number(path) for path in paths]
+        found = self._evaluator.play(runs, [load_policy(path) for path in paths]) if runs else []
+        records = {str(run): each.summary() for run, each in zip(runs, found, strict=True)}
+        path = self._folder / "points" / f"{self._name}-{updates}.json"
+        write_json(path, {"identity": self._identity, "updates": updates, "runs": records})
+        self._played[updates] = records
+        self._tidy(updates)
 
     def _tidy(self, updates: int) -> None:
         """Of policies that were played, the best stay."""

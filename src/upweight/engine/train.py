@@ -84,13 +84,11 @@ def train(
     ``precision``: "float32", "bfloat16" (products and activations; parameters stay float32) or "float64". With an ``output``
     folder, metrics, checkpoints and policies are written there, and ``resume=True`` goes on after an interruption.
     ``callbacks`` are called with the new metric records at each log interval. ``max_agents`` limits how many train together; a
-    training that goes on keeps the programs that it began with.
-    ``evaluate_every`` so many updates policies also play on the way (beside the training, unless the device is the CPU), in the
-    environment that the dataset names or ``evaluate_with`` says (a name, or an :class:`~upweight.Evaluator`). The training stays
-    the same, and each point costs an evaluation. ``RunResult.points`` has the returns, those of the last policy included, and
-    ``RunResult.best`` the best policy, chosen with the simulator.
-    ``progress`` shows a bar, by default in terminals and notebooks. Ctrl-C takes effect when the updates of the moment (about two
-    seconds) are done and a checkpoint is written; a second one at once.
+    training that goes on keeps the programs that it began with. ``progress`` shows a bar, by default in terminals and notebooks.
+    Ctrl-C takes effect when the updates of the moment (about two seconds) are done and a checkpoint is written; a second at once.
+    ``evaluate_every`` so many updates, and at the end, policies play (beside the training, unless the device is the CPU) in the
+    environment that the dataset names or ``evaluate_with`` says (a name, or an :class:`~upweight.Evaluator`). The training is the
+    same. ``RunResult.points`` has the returns, and ``RunResult.best`` the best policy, chosen with the simulator.
     ``held_out``: episodes to compare the policies' actions with at the end, instead of the data (``RunResult.agreement``).
     At the ``deadline`` (a value of ``time.monotonic()``) the training is saved in its folder and :class:`TrainingPaused` raised.
     """
@@ -114,9 +112,8 @@ def train(
             mine = [runs[place] for place in part.runs]
             task = _Task(dataset, part.runs, mine, num_updates, setup, log_every_updates, evaluate_every)
             recorder = None if folder is None else _Recorder(folder, number, task, checkpoint_every_updates, deadline)
-            ended = recorder.finished() if recorder is not None else None
             with Points(watch, folder, number) if watch is not None else contextlib.nullcontext() as points:
-                found = ended or _train_program(task, recorder, callbacks, points)
+                found = (recorder and recorder.finished()) or _train_program(task, recorder, callbacks, points)
                 results |= zip(part.runs, found if points is None else _with_points(task, found, points), strict=True)
         return _finish(comparison, folder, [results[place] for place in range(len(runs))])
 
@@ -243,7 +240,8 @@ def _train_waiting(
     jax.block_until_ready((data, agents, progress))  # type: ignore[no-untyped-call]
     interrupts.heed()
     if points is not None:
-        points.go_on(done)
+        with interrupts.at_once():
+            points.go_on(done)
     report(task.title, done, task.num_updates, "compiling")
     with recorder.writing if recorder is not None else contextlib.nullcontext():
         began, latest = time.perf_counter(), list[Record]()
@@ -255,12 +253,16 @@ def _train_waiting(
             report(task.title, done, task.num_updates, _detail(rate, len(task.runs), latest))
             for callback in callbacks if progress.interval is None else ():
                 callback(records)
-            if points is not None and task.schedule.is_point(done):
-                points.reached(done, _policies_at(done, task, program, progress, agents))
+            is_point = points is not None and task.schedule.is_point(done)
+            if points is not None and is_point:
+                points.keep(done, _policies_at(done, task, program, progress, agents))
             if recorder is not None:
-                recorder.keep(step, stop=interrupts.heard)
+                recorder.keep(step, save=interrupts.heard or is_point)
             if done < task.num_updates:
                 interrupts.heed()
+            if points is not None and is_point:
+                with interrupts.at_once():  # policies and checkpoint are kept
+                    points.play(done)
             began = time.perf_counter()
     results = _results(task, program, progress, agents, history)
     if recorder is not None:
@@ -297,14 +299,14 @@ class _Recorder:
         progress, self._saved_at = self._folder.load_checkpoint(self._program, *likes) or (fresh, 0)
         return progress, self._saved_at, self._folder.read_metrics(self._task.numbers, self._saved_at)
 
-    def keep(self, step: Advance, *, stop: bool) -> None:
-        """Write what is new, and a checkpoint if one is due or the training stops; pause it if its deadline is over."""
+    def keep(self, step: Advance, *, save: bool) -> None:
+        """Write what is new, and a checkpoint if one is due or wanted; pause the training if its deadline is over."""
         if step.records:
             self._folder.append_metrics(step.records)
         if step.num_updates == self._task.num_updates:
             return
         late = time.monotonic() > self._deadline
-        if stop or late or step.num_updates - self._saved_at >= self._every:
+        if save or late or step.num_updates - self._saved_at >= self._every:
             self.writing.wait()  # at most one is under way
             snapshot = take_snapshot(step.progress)
             self.writing.start(partial(self._folder.save_checkpoint, self._program, snapshot, step.num_updates))
@@ -329,7 +331,8 @@ def _with_points(task: _Task, results: Sequence[RunResult], points: Points) -> l
     """What came of the points on the way, when all of them are played."""
     points.go_on(task.num_updates - 1)
     if points.last:
-        points.reached(task.num_updates, {n: each.policy for n, each in zip(task.numbers, results, strict=True)})
+        points.keep(task.num_updates, {n: each.policy for n, each in zip(task.numbers, results, strict=True)})
+        points.play(task.num_updates)
     points.wait()
     return [
         replace(result, points=points.of(number), best=points.best(number))
