@@ -5,7 +5,7 @@
 Small valid files of every format are mutated (bytes changed, cut, zeroed, moved, inserted, length fields replaced) and read in
 a process that is watched: it may accept a file or refuse it with a DatasetError. Anything else is a defect of ours (another
 exception) or of a library (a crash, or a hang: no answer within HANG_SECONDS).
-For HDF5 the watched process is what ``guard`` starts: it looks first (``io.guard.look``) and reads everything then, and
+For HDF5 and Minari the watched process is what ``guard`` starts: it looks first (``io.guard.look``) and reads everything then;
 ``past_guard`` counts crashes and hangs of the second step, which the guard would not have prevented.
 Try k of a format is the same on every machine (``--seed``), so ``--first`` k ``--tries`` 1 repeats it.
 """
@@ -29,7 +29,7 @@ from pyarrow import feather
 
 import upweight as uw
 from measure import record
-from upweight.io.guard import holds_hdf5, limit_memory, look
+from upweight.io.guard import is_delicate, limit_memory, look
 from upweight.io.registry import formats
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "tests"))
@@ -153,7 +153,7 @@ def work(original: Path, folder: Path, seed: int, last: int, shared: Any) -> Non
     """Tries from ``shared[TRY]`` on; each is announced before it begins."""
     warnings.simplefilter("ignore")
     limit_memory(original)
-    guarded = holds_hdf5(original)
+    guarded = is_delicate(original)
     target = folder / original.name
     sources = sorted(file for file in [original, *original.rglob("*")] if file.is_file())
     files = [target / source.relative_to(original) for source in sources]
@@ -205,7 +205,7 @@ def fuzz(original: Path, options: argparse.Namespace) -> dict[str, Any]:
             end = watch(worker, shared, began + 60 * options.minutes)
             if end in ("hangs", "crashes"):
                 counts[end] += 1
-                counts["past_guard"] += int(shared[STAGE] == READING and holds_hdf5(original))
+                counts["past_guard"] += int(shared[STAGE] == READING and is_delicate(original))
                 with findings.open("a") as out:
                     out.write(json.dumps({"try": shared[TRY], "found": end, "stage": shared[STAGE]}) + "\n")
                 shared[TRY] += 1

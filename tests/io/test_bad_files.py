@@ -12,10 +12,10 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from pyarrow import feather
 
 import upweight as uw
 from support.datasets import random_dataset
+from support.files import write_minari_arrow
 from upweight.base import optional
 from upweight.io.arrow_tables import read_columns
 
@@ -244,14 +244,7 @@ def test_a_parquet_schema_with_a_damaged_length_is_refused_before_memory_is_fill
 @pytest.mark.parametrize("claimed", [-5, 2**30])
 def test_an_arrow_table_with_damaged_places(tmp_path: Path, claimed: int) -> None:
     """Minari's Arrow storage: where each row of a column of lists begins is taken from the file."""
-    (tmp_path / "0").mkdir()
-    (tmp_path / "metadata.json").write_text('{"data_format": "arrow"}')
-    steps = {"rewards": [1.0, 1.0, 1.0], "terminations": [False, True, True], "truncations": [False] * 3}
-    lists = pa.array([[0.0, 1.0, 2.0]] * 3, pa.list_(pa.float32()))
-    path = tmp_path / "0" / "0-0.arrow"
-    feather.write_feather(
-        pa.table({**steps, "observations": lists, "actions": lists}), path, compression="uncompressed"
-    )
+    path = write_minari_arrow(tmp_path)
     assert uw.load(tmp_path).observations.shape == (2, 3)
     begins = np.array([0, 3, 6, 9], np.int32)
     data = path.read_bytes()

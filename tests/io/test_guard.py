@@ -1,4 +1,4 @@
-"""Files on which libhdf5 crashes, hangs or fills the memory become one DatasetError."""
+"""Files on which libhdf5 or Arrow crashes, hangs or fills the memory become one DatasetError."""
 
 import resource
 from pathlib import Path
@@ -9,7 +9,7 @@ import pytest
 
 import upweight as uw
 from support.datasets import assert_same, random_dataset
-from support.files import save_quietly
+from support.files import save_quietly, write_minari_arrow
 from upweight.cli.main import main
 from upweight.io import guard
 from upweight.io.registry import formats
@@ -38,7 +38,7 @@ def overwrite(path: Path, place: int, new: bytes) -> None:
 
 def test_a_crash_of_libhdf5(damaged: Path, capsys: pytest.CaptureFixture[str]) -> None:
     overwrite(damaged, TYPE + 1, b"\x53")  # a kind of string that does not exist
-    with pytest.raises(uw.DatasetError, match=r"damaged\.hdf5: .*(libhdf5 crashes \(exit code -|cannot read)"):
+    with pytest.raises(uw.DatasetError, match=r"damaged\.hdf5: .*(reads it crashes \(exit code -|cannot read)"):
         uw.load(damaged, guard=True)
     assert main(["inspect", str(damaged)]) == 2
     error = capsys.readouterr().err
@@ -58,6 +58,16 @@ def test_a_damaged_length_does_not_fill_the_memory(damaged: Path) -> None:
     with pytest.raises(uw.DatasetError, match=r"damaged\.hdf5"):
         uw.load(damaged, guard=True)
     assert resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss < 3 << 20  # KiB
+
+
+def test_a_crash_of_arrow(tmp_path: Path) -> None:
+    path = write_minari_arrow(tmp_path)
+    assert uw.load(tmp_path, guard=True).num_steps == 2
+    data = bytearray(path.read_bytes())
+    data[data.rindex(b"\x01\x06\x10\0\0\0") + 1] = 14  # flags that claim to be a union of types
+    path.write_bytes(data)
+    with pytest.raises(uw.DatasetError, match=r"the library that reads it crashes \(exit code -|cannot read"):
+        uw.load(tmp_path, guard=True)
 
 
 @pytest.mark.parametrize("name", list(formats()))

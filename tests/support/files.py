@@ -5,6 +5,8 @@ import warnings
 from pathlib import Path
 
 import numpy as np
+import pyarrow as pa
+from pyarrow import feather
 
 import upweight as uw
 from upweight.io.format import losses
@@ -18,6 +20,19 @@ def save_quietly(ds: uw.Dataset, path: Path, name: str) -> list[str]:
         return uw.save(ds, path, format=name) if name in writable() else _FOREIGN[name](ds, path)
 
 
+def write_minari_arrow(folder: Path) -> Path:
+    """A Minari folder in Arrow storage with one episode of two steps; gives its table."""
+    (folder / "0").mkdir(parents=True)
+    (folder / "metadata.json").write_text('{"data_format": "arrow"}')
+    steps = {"rewards": [1.0, 1.0, 1.0], "terminations": [False, True, True], "truncations": [False] * 3}
+    lists = pa.array([[0.0, 1.0, 2.0]] * 3, pa.list_(pa.float32()))
+    path = folder / "0" / "0-0.arrow"
+    feather.write_feather(
+        pa.table({**steps, "observations": lists, "actions": lists}), path, compression="uncompressed"
+    )
+    return path
+
+
 def _arrays(ds: uw.Dataset, path: Path) -> list[str]:
     """Flat arrays and lengths; with known last observations only if all are."""
     with path.open("wb") as file:
@@ -27,7 +42,6 @@ def _arrays(ds: uw.Dataset, path: Path) -> list[str]:
 
 def _rllib(ds: uw.Dataset, path: Path) -> list[str]:
     """A row per step in Parquet, with tensors as Ray has them."""
-    import pyarrow as pa
     import pyarrow.parquet as pq
 
     own = {

@@ -1,8 +1,9 @@
-"""A look at HDF5 in a process of its own, which may crash or hang in our place.
+"""A look at HDF5 and at Minari's folders in a process of its own, which may crash or hang in our place.
 
-libhdf5 segfaults on some damaged files and never returns from others; no exception comes of either. :func:`look_first` reads in
-a process what the reader reads at once, and the first and last rows of the rest, so that the time does not grow with the
-observations: the start of a Python with h5py, some 0.2 s, and what loading takes.
+libhdf5 segfaults on some damaged files and never returns from others, and Arrow segfaults on some of its own format (Minari has
+them); no exception comes of either. :func:`look_first` reads in a process what the reader reads at once, and the first and last
+rows of the rest, so that the time does not grow with the observations: the start of a Python with h5py, some 0.2 s, and what
+loading takes.
 """
 
 import faulthandler
@@ -21,7 +22,6 @@ from upweight.base.errors import DatasetError
 from upweight.base.progress import listening
 from upweight.data.columns import EpisodesColumn
 from upweight.io.hdf5 import is_hdf5
-from upweight.io.minari_storage import HDF5_FILE
 from upweight.io.registry import load, locate
 
 # The longest time without progress. A step of reading is 4 MB or one episode: milliseconds, and a slow network drive is a
@@ -35,9 +35,9 @@ _REFUSED = 3  # exit code: the reader said no, its words are on standard output
 
 
 def look_first(name: str, **options: Any) -> None:
-    """Raise :class:`DatasetError` if HDF5 data cannot be read, crash libhdf5 or keep it busy for ever; other data pass."""
+    """Raise :class:`DatasetError` if data cannot be read, crash their library or keep it busy for ever."""
     path = locate(name)
-    if not holds_hdf5(path):
+    if not is_delicate(path):
         return
     done = subprocess.run(
         [sys.executable, "-P", "-m", __name__, str(path), json.dumps(options), str(SILENCE_SECONDS)],
@@ -54,7 +54,7 @@ def look_first(name: str, **options: Any) -> None:
         if b"Timeout (" in done.stderr:
             reason = f"does not come to an end (no progress for {SILENCE_SECONDS:g} s)"
         raise DatasetError(
-            f"{path}: expected readable HDF5, found a file on which libhdf5 {reason}; it is damaged: get a new copy"
+            f"{path}: expected readable data, but the library that reads it {reason}; it is damaged: get a new copy"
         )
 
 
@@ -68,9 +68,9 @@ def look(path: Path, **options: Any) -> None:
             column.rows(np.array([0, len(column) - 1]))
 
 
-def holds_hdf5(path: Path) -> bool:
-    """Whether a file is HDF5, or a Minari folder has some."""
-    return any(is_hdf5(file) for file in (path, path / HDF5_FILE, path / "data" / HDF5_FILE))
+def is_delicate(path: Path) -> bool:
+    """Whether libraries crash on damaged data of this kind: HDF5, and Minari's folders, which hold it or Arrow files."""
+    return is_hdf5(path) or any((folder / "metadata.json").is_file() for folder in (path, path / "data"))
 
 
 def limit_memory(path: Path) -> None:
