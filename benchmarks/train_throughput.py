@@ -20,7 +20,7 @@ import numpy as np
 import upweight as uw
 from measure import record
 from upweight.engine.population import Agents, Program
-from upweight.engine.prepare import make_agents, make_data, make_setup
+from upweight.engine.prepare import make_agents, make_data, make_parts, make_setup
 from upweight.engine.run import algorithm_config
 from upweight.engine.sampling import EpisodeLayout
 from upweight.engine.schedule import make_schedule
@@ -82,7 +82,7 @@ def prepare(name: str, agents: int, dtype: str, dataset: uw.Dataset, kind: type[
     setup = make_setup(dataset, dtype)
     method = runs[0].method
     data = make_data(dataset, method, setup)
-    stacked = make_agents(dataset, runs, setup, 1_000_000)
+    stacked = make_agents(runs, make_parts(dataset, runs), setup, 1_000_000)
     program = kind(method, config, setup)
     schedule = make_schedule(1_000_000, None, method, config, agents)  # pieces as a training makes them
     box = {"progress": program.start(stacked), "done": 0}

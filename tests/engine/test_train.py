@@ -7,9 +7,9 @@ import subprocess
 import sys
 import textwrap
 import time
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import pytest
@@ -438,6 +438,82 @@ def test_data_may_move(tmp_path: Path) -> None:
     assert uw.train(moved, runs, num_updates=10, output=out, resume=True)[0].updates == 10
 
 
+class Known:
+    """A baseline of the user's own."""
+
+    def __init__(self, value: float = 0.0) -> None:
+        self.value = value
+
+    def __call__(self, observations: np.ndarray, returns: np.ndarray) -> np.ndarray:
+        return np.full(len(returns), self.value)
+
+
+def one_more(mask: np.ndarray) -> np.ndarray:
+    return mask + 1.0
+
+
+@dataclass(frozen=True)
+class Chosen(uw.Weighting):
+    """A weighting of the user's own, with settings that JSON does not know."""
+
+    mask: Any
+    score: Any = one_more
+    name: ClassVar[str] = "chosen"
+
+    def weigh(self, dataset: uw.Dataset, eligible: np.ndarray) -> np.ndarray:
+        return self.score(self.mask[eligible])
+
+
+@pytest.mark.parametrize(
+    ("weighting", "described"),
+    [
+        (uw.AdvantageWeighting(0.2, Known(3.0)), {"temperature": 0.2, "baseline": "test_train.Known"}),
+        (uw.AdvantageWeighting(0.1, lambda _, returns: returns - 1), {"baseline": "test_train.<lambda>"}),
+        (Chosen(np.arange(30) % 2), {"score": "test_train.one_more"}),
+    ],
+)
+def test_what_is_the_users_own_survives_training(tmp_path: Path, weighting: Any, described: dict[str, Any]) -> None:
+    ds, run = dataset_for("bc"), uw.Run(small_config("bc"), weighting)
+    (alone,) = uw.train(ds, [run], num_updates=4)
+    (kept,) = uw.train(ds, [run], num_updates=4, output=tmp_path / "out")
+    again = uw.Run(small_config("bc"), replace(weighting))  # as in the next process
+    (read,) = uw.train(ds, [again], num_updates=4, output=tmp_path / "out", resume=True)
+    for result in (alone, kept, read):
+        found = result.policy.metadata["run"]["weighting"]
+        assert found["name"] == weighting.name
+        assert {
+            key: found[key].rpartition("tests.engine.")[2] if isinstance(found[key], str) else found[key]
+            for key in described
+        } == described
+        result.policy.save(tmp_path / "policy.safetensors")
+
+
+def test_a_training_does_not_go_on_with_other_weights_under_the_same_name(tmp_path: Path) -> None:
+    ds = dataset_for("bc")
+    one, other = (uw.AdvantageWeighting(0.1, lambda obs, _, sign=sign: sign * obs[:, 0]) for sign in (1.0, -1.0))
+    uw.train(ds, [uw.Run(small_config("bc"), one)], num_updates=4, output=tmp_path / "out")
+    with pytest.raises(uw.DatasetError, match="holds another training"):
+        uw.train(ds, [uw.Run(small_config("bc"), other)], num_updates=4, output=tmp_path / "out", resume=True)
+
+
+@pytest.mark.parametrize(
+    "bad",
+    [
+        {"weighting": np.ones(5)},
+        {"weighting": uw.AdvantageWeighting(0.1, Known(np.nan))},
+        {"actor_weighting": np.zeros(30)},
+        {"episodes": [99]},
+    ],
+)
+def test_nothing_is_written_or_trained_before_all_is_checked(tmp_path: Path, bad: dict[str, Any]) -> None:
+    """The last run is wrong, and would train in a program of its own, after the others."""
+    heard: list[Any] = []
+    runs = [uw.Run(small_config("bc")), uw.Run(small_config("td3_bc"), **bad)]
+    with pytest.raises(uw.UpweightError), listening(lambda *told: heard.append(told)):
+        uw.train(dataset_for("bc"), runs, num_updates=4, output=tmp_path / "out")
+    assert not heard and not (tmp_path / "out").exists()
+
+
 class TestBadInput:
     """All of these fail before anything is compiled."""
 
@@ -479,6 +555,9 @@ class TestBadInput:
             ("td3_bc", {}, {"discrete": True}, "needs continuous actions"),
             ("bc", {"precision": "float16"}, {}, "precision: expected one of"),
             ("bc", {"num_updates": 0}, {}, "num_updates"),
+            ("bc", {"log_every_updates": 0}, {}, "log_every_updates"),
+            ("bc", {"checkpoint_every_updates": -1}, {}, "checkpoint_every_updates"),
+            ("bc", {"max_agents": 0}, {}, "max_agents"),
             ("bc", {}, {"observation_shape": (4, 4, 3)}, "expected vector observations"),
         ],
     )

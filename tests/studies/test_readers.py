@@ -9,6 +9,7 @@ from support.training import dataset_for, small_config
 from upweight.base.errors import DatasetError
 from upweight.cli.main import main
 from upweight.engine.folder import describe_training
+from upweight.engine.prepare import make_parts
 from upweight.report.results import collect
 from upweight.studies.readers import TrainedRuns, open_store
 
@@ -28,7 +29,7 @@ def write(path: Path, value: Any) -> None:
 def folder(path: Path, *, status: str = "finished", **last: Any) -> Path:
     """What a training leaves, without training."""
     path.mkdir()
-    plan = describe_training(dataset_for("bc"), RUNS, 100, "float32")
+    plan = describe_training(dataset_for("bc"), RUNS, make_parts(dataset_for("bc"), RUNS), 100, "float32")
     write(path / "plan.json", plan)
     outcome = {"status": status, "updates": 100, "diverged_at": None, **last}
     write(path / "results.json", {"format": 1, "runs": [{**run, **outcome} for run in plan["runs"]]})

@@ -9,7 +9,7 @@ import upweight as uw
 from support.datasets import random_dataset
 from upweight.engine.algorithm import algorithms
 from upweight.engine.population import Program
-from upweight.engine.prepare import make_agents, make_data, make_setup
+from upweight.engine.prepare import make_agents, make_data, make_parts, make_setup
 
 SMALL: dict[str, Any] = {"hidden_units": (8, 8), "batch_size": 8}
 
@@ -34,7 +34,7 @@ def build(runs: list[uw.Run], dataset: uw.Dataset, precision: str = "float32", n
     """Program, agents and data of runs that share a program."""
     setup = make_setup(dataset, precision)
     method = runs[0].method
-    agents = make_agents(dataset, runs, setup, num_updates)
+    agents = make_agents(runs, make_parts(dataset, runs), setup, num_updates)
     return Program(method, runs[0].config, setup), agents, make_data(dataset, method, setup)
 
 

@@ -18,7 +18,7 @@ from upweight.base.errors import UpweightWarning
 from upweight.base.text import number
 from upweight.data.dataset import Dataset
 from upweight.data.validate import as_episode_index
-from upweight.engine.run import Run
+from upweight.engine.run import Run, weighting_key
 from upweight.policies.policy import Policy
 from upweight.samplers.episode import EpisodeSampler
 from upweight.weightings.weighting import Weighting, resolve_weights
@@ -71,8 +71,7 @@ class Comparison:
             episodes = None if run.episodes is None or self._is_held_out else np.asarray(run.episodes)
             if not isinstance(weighting, Weighting) and held_out is not None:
                 weighting = np.ones(held_out.num_episodes)  # the weights given are of other episodes
-            weights = weighting if isinstance(weighting, Weighting) else np.asarray(weighting).tobytes()
-            key = (weights, None if episodes is None else episodes.tobytes())
+            key = (weighting_key(weighting), None if episodes is None else episodes.tobytes())
             if key not in drawn:
                 drawn[key] = _draw(self._data, weighting, episodes)
             self._steps.append(drawn[key])

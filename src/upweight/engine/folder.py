@@ -22,7 +22,8 @@ from upweight.base.files import atomic_target, clear_leftovers, naming, read_jso
 from upweight.data.dataset import Dataset
 from upweight.data.fingerprint import fingerprint
 from upweight.engine.checkpoint import Snapshot, Tree, damage_named, load_checkpoint, save_checkpoint
-from upweight.engine.run import Run
+from upweight.engine.prepare import Part
+from upweight.engine.run import Run, says_all, summary
 from upweight.engine.tracking import Record
 from upweight.policies.policy import Policy, load_policy
 
@@ -143,9 +144,18 @@ def share_done(path: Path) -> float:
     return min(1.0, sum(done.values()) / total)
 
 
-def describe_training(dataset: Dataset, runs: Sequence[Run], num_updates: int, precision: str) -> dict[str, Any]:
-    """Everything that determines the outcome."""
+def describe_training(
+    dataset: Dataset, runs: Sequence[Run], parts: Sequence[Part], num_updates: int, precision: str
+) -> dict[str, Any]:
+    """Everything that determines the outcome: of weightings that cannot be written, the weights [N] that they gave."""
+    own = [
+        summary(part.weights(weighting))
+        for run, part in zip(runs, parts, strict=True)
+        for weighting in (run.weighting, run.actor_weighting)
+        if not says_all(weighting)
+    ]
     return {
+        **({"weights": own} if own else {}),
         "format": FORMAT_VERSION,
         "num_updates": num_updates,
         "precision": precision,

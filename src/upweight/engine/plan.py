@@ -7,6 +7,7 @@ from typing import Any
 
 import jax
 
+from upweight.base.checks import whole_number
 from upweight.base.errors import ConfigError
 from upweight.data.dataset import Dataset
 from upweight.engine.algorithm import Setup
@@ -57,6 +58,8 @@ class Plan:
 
 def make_plan(dataset: Dataset, runs: Sequence[Run], setup: Setup, *, max_agents: int | None) -> Plan:
     """Group runs that can share a program and split groups that would not fit."""
+    if max_agents is not None:
+        whole_number("max_agents", max_agents, least=1, error=ConfigError)
     groups: dict[Any, list[int]] = {}
     for number, run in enumerate(runs):
         groups.setdefault(program_key(run), []).append(number)

@@ -14,9 +14,9 @@ from upweight.data.statistics import episode_mass
 from upweight.data.validate import as_episode_index
 from upweight.engine.algorithm import Algorithm, Setup
 from upweight.engine.population import Agents, Data
-from upweight.engine.run import Run
+from upweight.engine.run import Run, weighting_key
 from upweight.engine.sampling import EpisodeLayout, EpisodeTable, make_table
-from upweight.weightings.weighting import Weighting, resolve_weights
+from upweight.weightings.weighting import resolve_weights
 
 SCALE_FLOOR = 1e-3  # added to the standard deviation of observations, as d3rlpy and TD3+BC do
 REWARD_RANGE = 1000.0
@@ -57,17 +57,28 @@ def make_data(dataset: Dataset, method: Algorithm, setup: Setup) -> Data:
     return Data(jnp.asarray(rows), layout)
 
 
-def make_agents(dataset: Dataset, runs: Sequence[Run], setup: Setup, num_updates: int) -> Agents:
-    """Everything that tells the agents apart, stacked."""
-    parts: dict[Any, _Part] = {}  # runs on the same episodes share what is computed from them
-    made: list[tuple[Run, _Part]] = []
+def make_parts(dataset: Dataset, runs: Sequence[Run]) -> list["Part"]:
+    """What each run learns from, with its weights, so that any that is wrong is found before something is trained or written.
+
+    Runs on the same episodes share what is computed from them.
+    """
+    parts: dict[Any, Part] = {}
+    made = []
     for run in runs:
         key = None if run.episodes is None else np.asarray(run.episodes).tobytes()
         if key not in parts:
-            parts[key] = _Part(dataset, run.episodes)
-        made.append((run, parts[key]))
-    cells = max(len(part.episodes) for part in parts.values())
-    agents = [_make_agent(run, part, setup, num_updates, cells) for run, part in made]
+            parts[key] = Part(dataset, run.episodes)
+        for weighting in (run.weighting, run.actor_weighting):
+            if weighting is not None:
+                parts[key].weights(weighting)
+        made.append(parts[key])
+    return made
+
+
+def make_agents(runs: Sequence[Run], parts: Sequence["Part"], setup: Setup, num_updates: int) -> Agents:
+    """Everything that tells the agents apart, stacked; ``parts`` are what they learn from."""
+    cells = max(len(part.episodes) for part in parts)
+    agents = [_make_agent(run, part, setup, num_updates, cells) for run, part in zip(runs, parts, strict=True)]
 
     def stack(name: str) -> Any:
         return jnp.asarray(np.stack([agent[name] for agent in agents]), setup.dtype)
@@ -85,8 +96,8 @@ def make_agents(dataset: Dataset, runs: Sequence[Run], setup: Setup, num_updates
         observation_mean=stack("mean"),
         observation_scale=stack("scale"),
         reward_scale=stack("reward_scale"),
-        action_low=None if dataset.discrete_actions else stack("action_low"),
-        action_high=None if dataset.discrete_actions else stack("action_high"),
+        action_low=None if runs[0].method.discrete else stack("action_low"),
+        action_high=None if runs[0].method.discrete else stack("action_high"),
     )
 
 
@@ -99,7 +110,7 @@ def action_bounds(actions: NDArray[Any]) -> tuple[NDArray[np.float32], NDArray[n
     return low.astype(np.float32), high.astype(np.float32)
 
 
-class _Part:
+class Part:
     """The episodes one or more agents learn from, and what is computed from them, once."""
 
     def __init__(self, whole: Dataset, episodes: ArrayLike | None) -> None:
@@ -115,11 +126,10 @@ class _Part:
 
     def weights(self, weighting: Any) -> NDArray[np.float64]:
         """Of its episodes [n]."""
-        if not isinstance(weighting, Weighting):
-            return resolve_weights(weighting, self.own)
-        if weighting not in self._weights:
-            self._weights[weighting] = resolve_weights(weighting, self.own)
-        return self._weights[weighting]
+        key = weighting_key(weighting)
+        if key not in self._weights:
+            self._weights[key] = resolve_weights(weighting, self.own)
+        return self._weights[key]
 
     def _rows(self, column: NDArray[Any]) -> NDArray[Any]:
         """Of the steps of its episodes, each once, as [m, ...]."""
@@ -151,7 +161,7 @@ class _Part:
         return REWARD_RANGE / spread if spread > 0 else 1.0
 
 
-def _make_agent(run: Run, part: _Part, setup: Setup, num_updates: int, cells: int) -> dict[str, Any]:
+def _make_agent(run: Run, part: Part, setup: Setup, num_updates: int, cells: int) -> dict[str, Any]:
     sizes = part.own.num_transitions
     weights = part.weights(run.weighting)
     even = np.ones(len(weights))

@@ -1,15 +1,16 @@
 """What to train: a run is one agent."""
 
 import hashlib
-from collections.abc import Sequence
-from dataclasses import dataclass
+import json
+from collections.abc import Hashable, Sequence
+from dataclasses import dataclass, fields
 from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from upweight.base.checks import whole_number
-from upweight.base.errors import ConfigError
+from upweight.base.errors import ConfigError, WeightingError
 from upweight.data.action_codes import codes_note
 from upweight.data.dataset import Dataset
 from upweight.data.success import NO_REWARDS
@@ -80,7 +81,7 @@ class Run:
             "weighting": _describe(self.weighting),
             "actor_weighting": None if self.actor_weighting is None else _describe(self.actor_weighting),
             "seed": int(self.seed),
-            "episodes": None if self.episodes is None else _summary(self.episodes),
+            "episodes": None if self.episodes is None else summary(self.episodes),
             "reweight": self.reweight,
         }
 
@@ -91,10 +92,45 @@ def program_key(run: Run) -> tuple[Any, ...]:
 
 
 def _describe(weighting: Any) -> dict[str, Any]:
-    return weighting.to_dict() if isinstance(weighting, Weighting) else {"name": "given", **_summary(weighting)}
+    """Name and settings; of what cannot be written (a baseline of the user's own), where it was defined."""
+    if not isinstance(weighting, Weighting):
+        return {"name": "given", **summary(weighting)}
+    if says_all(weighting):
+        return weighting.to_dict()
+    return {"name": weighting.name, **{each.name: _plain(getattr(weighting, each.name)) for each in fields(weighting)}}
 
 
-def _summary(values: ArrayLike) -> dict[str, Any]:
+def weighting_key(weighting: Any) -> Hashable:
+    """The same for weightings that are."""
+    if not isinstance(weighting, Weighting):
+        return np.asarray(weighting).tobytes()
+    try:
+        hash(weighting)
+    except TypeError:  # it has an array, say
+        return id(weighting)
+    return weighting
+
+
+def says_all(weighting: Any) -> bool:
+    """Whether what is written of a weighting determines it."""
+    try:
+        json.dumps(weighting.to_dict() if isinstance(weighting, Weighting) else None)
+    except (WeightingError, TypeError):
+        return False
+    return True
+
+
+def _plain(value: Any) -> Any:
+    if value is None or isinstance(value, (bool, int, float, str)):
+        return value
+    if isinstance(value, np.ndarray):
+        return summary(value)
+    kind = value if hasattr(value, "__qualname__") else type(value)
+    return f"{kind.__module__}.{kind.__qualname__}"
+
+
+def summary(values: ArrayLike) -> dict[str, Any]:
+    """Of an array that is too long to be written."""
     array = np.ascontiguousarray(values)
     return {"count": array.size, "hash": hashlib.sha256(array.tobytes()).hexdigest()[:16]}
 

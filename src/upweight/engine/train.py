@@ -31,7 +31,7 @@ from upweight.engine.folder import TrainingFolder, describe_training
 from upweight.engine.plan import Plan, make_plan
 from upweight.engine.points import CHOSEN, Points, make_watch
 from upweight.engine.population import Agents, Data, Interval, Program, Progress
-from upweight.engine.prepare import make_agents, make_data, make_setup
+from upweight.engine.prepare import Part, make_agents, make_data, make_parts, make_setup
 from upweight.engine.result import RunResult
 from upweight.engine.run import Run, check_runs
 from upweight.engine.scale import warn_of_scale
@@ -93,6 +93,7 @@ def train(
     At the ``deadline`` (a value of ``time.monotonic()``) the training is saved in its folder and :class:`TrainingPaused` raised.
     """
     num_updates = whole_number("num_updates", num_updates, least=1, error=ConfigError)
+    _check_counts(log_every_updates=log_every_updates, checkpoint_every_updates=checkpoint_every_updates)
     if output is None and (resume or deadline is not None):
         raise ConfigError("resume and a deadline need an output folder, with what was done until then")
     dataset = as_dataset(dataset)
@@ -100,22 +101,29 @@ def train(
         comparison = _check(dataset, runs, None if held_out is None else as_dataset(held_out))
         setup = make_setup(dataset, precision)
         plan = make_plan(dataset, runs, setup, max_agents=max_agents)
+        parts = make_parts(dataset, runs)
         watch = None if evaluate_every is None else make_watch(evaluate_every, evaluate_with, dataset, runs, setup)
         folder = None
         if output is not None:
-            about = describe_training(dataset, runs, num_updates, precision)
+            about = describe_training(dataset, runs, parts, num_updates, precision)
             folder = TrainingFolder(Path(output), about, [part.runs for part in plan.programs], resume=resume)
             plan = plan.repacked(folder.programs)
         _log.info("%s", plan)
         results: dict[int, RunResult] = {}
         for number, part in enumerate(plan.programs):
-            mine = [runs[place] for place in part.runs]
-            task = _Task(dataset, part.runs, mine, num_updates, setup, log_every_updates, evaluate_every)
+            mine, learned = [runs[place] for place in part.runs], [parts[place] for place in part.runs]
+            task = _Task(dataset, part.runs, mine, learned, num_updates, setup, log_every_updates, evaluate_every)
             recorder = None if folder is None else _Recorder(folder, number, task, checkpoint_every_updates, deadline)
             with Points(watch, folder, number) if watch is not None else contextlib.nullcontext() as points:
                 found = (recorder and recorder.finished()) or _train_program(task, recorder, callbacks, points)
                 results |= zip(part.runs, found if points is None else _with_points(task, found, points), strict=True)
         return _finish(comparison, folder, [results[place] for place in range(len(runs))])
+
+
+def _check_counts(**counts: int | None) -> None:
+    for name, value in counts.items():
+        if value is not None:
+            whole_number(name, value, least=1, error=ConfigError)
 
 
 def _check(dataset: Dataset, runs: Sequence[Run], held_out: Dataset | None) -> Comparison:
@@ -143,6 +151,7 @@ class _Task:
     dataset: Dataset
     numbers: Sequence[int]  # of the runs, in the whole training
     runs: Sequence[Run]
+    parts: Sequence[Part]  # what each of them learns from
     num_updates: int
     setup: Setup
     log_every: int | None
@@ -232,7 +241,7 @@ def _train_waiting(
     method, config = task.runs[0].method, task.runs[0].config
     program = Program(method, config, task.setup)
     data = make_data(task.dataset, method, task.setup)
-    agents = make_agents(task.dataset, task.runs, task.setup, task.num_updates)
+    agents = make_agents(task.runs, task.parts, task.setup, task.num_updates)
     progress, done, history = program.start(agents), 0, list[Record]()
     if recorder is not None:
         interval = jax.eval_shape(program.begin_interval, progress, agents, data)
