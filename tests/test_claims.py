@@ -477,3 +477,20 @@ def test_the_demo(results_page: Any) -> None:
     assert f"scores {rw} (RW) and {aw} (AW) instead of {uniform}" in readme
     assert "The intervals cover training seeds only; another draw of the data moves the scores too" in readme
     assert f"on three draws: AW {', '.join(means['aw'][:2])} and {means['aw'][2]})" in text_of("docs/results.md")
+
+
+def test_the_fuzzing() -> None:
+    """What docs/formats.md says of damaged files is what was counted; nothing slipped through."""
+    rows = [row for path in RESULTS.glob("fuzz*.json") for row in json.loads(path.read_text())["results"]]
+    total = {key: sum(row[key] for row in rows) for key in ("tries", "refused", "accepted", "crashes", "hangs")}
+    assert all(row["other_exceptions"] == row["past_guard"] == 0 for row in rows)
+    assert {row["format"] for row in rows if row["crashes"] or row["hangs"]} <= {
+        "d4rl",
+        "d3rlpy",
+        "minari",
+        "minari-arrow",
+    }
+    assert (
+        f"Of {total['tries']:,} damaged files, {total['refused']:,} were refused, {total['accepted']:,} could be read, and on "
+        f"{total['crashes'] + total['hangs']} libhdf5 or Arrow crashed or hung, each time where the guard looks."
+    ) in text_of("docs/formats.md")
