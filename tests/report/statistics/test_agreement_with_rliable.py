@@ -112,19 +112,19 @@ def test_ties_would_be_noticed() -> None:
     assert not ends_agree(bound(case, name, wins), theirs)
 
 
-def across_tasks(scores: Scores, rng: np.random.Generator, count: int) -> Scores:
+def across_tasks(scores: Scores, rng: np.random.Generator, count: int, _: object) -> Scores:
     """Wrong: draws a run of any task in the place of any other."""
     size = len(scores.values)
     return replace(scores, values=scores.values[rng.integers(size, size=(count, size))])
 
 
-def one_run_short(scores: Scores, rng: np.random.Generator, count: int) -> Scores:
+def one_run_short(scores: Scores, rng: np.random.Generator, count: int, _: object) -> Scores:
     """Wrong: never draws the last run of a task."""
     runs, starts = (np.repeat(each, scores.runs) for each in (scores.runs, scores.starts))
     return replace(scores, values=scores.values[starts + rng.integers(runs - 1, size=(count, len(runs)))])
 
 
-def x_and_y_alike(scores: Scores, rng: np.random.Generator, count: int) -> Scores:
+def x_and_y_alike(scores: Scores, rng: np.random.Generator, count: int, _: object) -> Scores:
     """Wrong: draws the same runs for both algorithms of a pair."""
     return RESAMPLE(scores, np.random.default_rng(next(CALLS) // 2), count)  # calls alternate between the two
 

@@ -58,6 +58,30 @@ def test_spread_between_tasks_is_no_uncertainty() -> None:
         assert found.runs == 5
 
 
+def test_over_tasks_the_spread_between_them_counts_and_both_algorithms_meet_on_the_same() -> None:
+    x = {"easy": [0.9] * 5, "hard": [0.1] * 7, "middle": [0.5] * 6}
+    y = {task: [values[0] - gain] * 5 for (task, values), gain in zip(x.items(), (0.3, 0.1, 0.2), strict=True)}
+    found = interval_of_pair(difference(mean), x, y, rng=rng(), over_tasks=True)
+    assert found.point == pytest.approx(0.2)
+    assert (found.low, found.high) == pytest.approx((0.1, 0.3))  # 1 resample in 27 is of one task alone
+    alike = interval_of_pair(
+        difference(mean), x, {task: [values[0] - 0.2] * 5 for task, values in x.items()}, rng=rng()
+    )
+    assert (alike.low, alike.high) == pytest.approx((0.2, 0.2))  # tasks differ, the gain does not
+
+
+@pytest.mark.filterwarnings("ignore:task")
+def test_over_tasks_against_all_resamples_of_a_small_experiment() -> None:
+    scores = [[0.0, 1.0, 2.5], [4.0, 9.0, 12.0]]
+    tasks = [[np.mean(runs) for runs in itertools.product(task, repeat=3)] for task in scores]
+    means = [(a + b) / 2 for pair in itertools.product(tasks, repeat=2) for a, b in itertools.product(*pair)]
+    zero = [[0.0], [0.0]]
+    found = interval_of_pair(
+        difference(mean), scores, zero, rng=rng(), confidence=0.8, resamples=50_000, over_tasks=True
+    )
+    assert (found.low, found.high) == pytest.approx(np.quantile(means, [0.1, 0.9]).tolist(), abs=0.1)
+
+
 def test_intervals_hold_the_truth_about_as_often_as_they_say() -> None:
     generator = rng(1)
     held = 0

@@ -3,6 +3,9 @@ r"""How sure a statistic is: percentile intervals of the stratified bootstrap.
 A resample draws as many runs as there are, with replacement, within each task; tasks stay. The statistic of B resamples
 spreads about as it would over repetitions of the experiment with new seeds, and the interval holds the middle
 ``confidence`` of them: quantiles :math:`(1 - c)/2` and :math:`(1 + c)/2`.
+
+With ``over_tasks`` a resample draws tasks too, and then runs of those: repetitions with new seeds on other tasks of the kind.
+Few tasks make that interval too narrow, as few runs do the other.
 """
 
 import warnings
@@ -80,13 +83,15 @@ def interval_of_pair(
     rng: np.random.Generator,
     confidence: float = 0.95,
     resamples: int = 2000,
+    over_tasks: bool = False,
 ) -> Estimate:
     """A statistic of two algorithms on the same tasks: ``probability_of_improvement`` or ``difference(iqm)``.
 
-    Runs of x and of y are resampled independently: run 3 of one has nothing to do with run 3 of the other.
+    Runs of x and of y are resampled independently: run 3 of one has nothing to do with run 3 of the other. Tasks, where
+    they are resampled too (``over_tasks``), are the same for both.
     """
     first, second = pair(x, y)
-    point, low, high = _percentiles(statistic, (first, second), rng, confidence, resamples)
+    point, low, high = _percentiles(statistic, (first, second), rng, confidence, resamples, over_tasks=over_tasks)
     fewest = min(first.fewest_runs, second.fewest_runs)
     return Estimate(float(point), float(low), float(high), confidence, fewest)
 
@@ -109,10 +114,15 @@ def profile_band(
     return ProfileBand(at, point, low, high, confidence, checked.fewest_runs)
 
 
-def resample(scores: Scores, rng: np.random.Generator, count: int) -> Scores:
-    """``count`` resamples, [count, R]: runs drawn with replacement within each task."""
-    runs, starts = np.repeat(scores.runs, scores.runs), np.repeat(scores.starts, scores.runs)  # [R] of each run's task
-    places = starts + rng.integers(runs, size=(count, len(runs)))
+def resample(scores: Scores, rng: np.random.Generator, count: int, tasks: NDArray[np.int64] | None = None) -> Scores:
+    """``count`` resamples, [count, R]: runs drawn with replacement within each task.
+
+    ``tasks`` [count, tasks] says whose runs stand in the place of each task's; without, its own. There are as many as the task
+    in whose place they stand has.
+    """
+    own = np.repeat(np.arange(len(scores.runs)), scores.runs)  # [R] each run's task
+    whose = own if tasks is None else tasks[:, own]  # [R] or [count, R]
+    places = scores.starts[whose] + rng.integers(scores.runs[whose], size=(count, len(own)))
     return replace(scores, values=scores.values[places])
 
 
@@ -122,17 +132,21 @@ def _percentiles(
     rng: np.random.Generator,
     confidence: float,
     resamples: int,
+    *,
+    over_tasks: bool = False,
 ) -> tuple[Floats, Floats, Floats]:
     """The statistic itself and the two ends of its interval; each has the shape of the statistic."""
     _check_settings(rng, confidence, resamples)
     _warn_of_few_runs(samples)
     point = np.asarray(statistic(*samples), np.float64)
-    if all(scores.runs.max() == 1 for scores in samples):
+    if not over_tasks and all(scores.runs.max() == 1 for scores in samples):
         return point, point, point
+    number = len(samples[0].runs)
     drawn = []  # of [count, ...]
     for first in range(0, resamples, CHUNK):
         count = min(CHUNK, resamples - first)
-        drawn.append(np.asarray(statistic(*(resample(scores, rng, count) for scores in samples))))
+        tasks = rng.integers(number, size=(count, number)) if over_tasks else None
+        drawn.append(np.asarray(statistic(*(resample(scores, rng, count, tasks) for scores in samples))))
         if drawn[-1].shape != (count, *point.shape):
             raise ScoreError(
                 f"expected the statistic of {count} resamples as an array {(count, *point.shape)}, found shape "

@@ -19,7 +19,8 @@ from upweight.report.statistics.bootstrap import (
     interval_of_pair,
     profile_band,
 )
-from upweight.report.statistics.scores import GivenScores, ScoreError
+from upweight.report.statistics.ranks import Floats, rank_correlation
+from upweight.report.statistics.scores import GivenScores, ScoreError, Scores
 
 CONFIDENCE = 0.95
 Answer = TypeVar("Answer")
@@ -52,19 +53,28 @@ class Intervals:
         """Share of runs above each threshold."""
         return self._ask(profile_band, scores, thresholds)
 
-    def improvement(self, x: GivenScores, y: GivenScores) -> Estimate:
+    def improvement(self, x: GivenScores, y: GivenScores, *, over_tasks: bool = False) -> Estimate:
         """Probability that a run of x beats one of y."""
-        return self._ask(interval_of_pair, probability_of_improvement, x, y)
+        return self._ask(interval_of_pair, probability_of_improvement, x, y, over_tasks=over_tasks)
 
-    def gain(self, x: GivenScores, y: GivenScores) -> Estimate:
+    def gain(self, x: GivenScores, y: GivenScores, *, over_tasks: bool = False) -> Estimate:
         """IQM of x less that of y."""
-        return self._ask(interval_of_pair, difference(iqm), x, y)
+        return self._ask(interval_of_pair, difference(iqm), x, y, over_tasks=over_tasks)
 
-    def _ask(self, question: Callable[..., Answer], *about: Any) -> Answer:
+    def correlation(self, x: Floats, y: Floats, given: Floats | None = None) -> Estimate:
+        """Rank correlation of x and y [M], at equal ``given`` [M] if there is one; resamples are of the M."""
+
+        def of_places(drawn: Scores) -> Floats:
+            at = drawn.values.astype(np.int64)  # [..., M]
+            return rank_correlation(x[at], y[at], None if given is None else given[at])
+
+        return self.of(of_places, {"": np.arange(len(x))})
+
+    def _ask(self, question: Callable[..., Answer], *about: Any, **how: Any) -> Answer:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", UpweightWarning)
             rng = np.random.default_rng(self.seed)
-            return question(*about, rng=rng, confidence=CONFIDENCE, resamples=self.resamples)
+            return question(*about, rng=rng, confidence=CONFIDENCE, resamples=self.resamples, **how)
 
 
 def is_better(improvement: Estimate) -> bool:
