@@ -113,9 +113,9 @@ def write_finished(store: Store, run: RunSpec, *, status: str = "finished") -> N
     store.write_run(run.run_id, record_of(run, 0.5, status=status))
 
 
-def add_dataset(store: Store, name: str, *, mean: float = 0.1, rpsv: float = 0.01) -> None:
+def add_dataset(store: Store, name: str | DataSpec, *, mean: float = 0.1, rpsv: float = 0.01) -> None:
     """Write the description of a dataset."""
-    data = data_spec(name)
+    data = data_spec(name) if isinstance(name, str) else name
     store.write_dataset(data, describe_dataset(data, mean=mean, rpsv=rpsv))
 
 

@@ -5,7 +5,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from support.results import add_returns, add_runs, data_spec, make_study
+from support.results import add_dataset, add_returns, add_runs, data_spec, make_study
 from upweight.report.figures.datasets import draw_gains
 from upweight.report.figures.drawing import FONT_SIZE, WIDTH, NothingToDraw, style_of, wrap
 from upweight.report.figures.figures import ReportFigure, all_figures
@@ -177,9 +177,30 @@ def test_wrapped_lines_have_no_more_letters_than_fit() -> None:
 
 
 def test_the_gain_s_caption_gives_the_claim_as_the_paper_s(study: Results) -> None:
-    drawing = draw_gains(study, "BC")
-    assert "The paper's claim is that weighting gains more where the RPSV is high" in " ".join(drawing.notes)
-    assert [axis.get_xlabel() for axis in drawing.figure.axes] == ["mean normalised return", "RPSV"]
+    drawing = draw_gains(study, INTERVALS, "BC")
+    assert "The paper's claim is that at similar mean returns weighting gains more" in " ".join(drawing.notes)
+
+
+def test_gains_are_colours_in_the_plane_of_mean_and_rpsv(store: Store) -> None:
+    """A point per mix; regular sets, which the paper's figure leaves out, are not among them."""
+    for place in range(6):
+        data = data_spec("hopper-expert-random-5", seed=place)
+        add_runs(store, data, "Uniform", [0.1, 0.1])
+        add_runs(store, data, "RW", [0.1 + 0.1 * place] * 2)
+        add_dataset(store, data, mean=0.05, rpsv=10.0 ** (place - 6))
+    add_runs(store, "hopper-expert", "Uniform", [0.1])
+    add_runs(store, "hopper-expert", "RW", [0.2])
+    add_dataset(store, "hopper-expert", mean=1.0, rpsv=0.1)
+    drawing = draw_gains(collect(store), INTERVALS, "BC")
+    panel, bar = drawing.figure.axes
+    (points,) = panel.collections
+    assert points.get_offsets().tolist() == [[0.05, 10.0 ** (place - 6)] for place in range(6)]
+    assert points.get_array().tolist() == pytest.approx([0.1 * place for place in range(6)])
+    assert (panel.get_xlabel(), panel.get_ylabel(), panel.get_yscale()) == ("mean normalised return", "RPSV", "log")
+    assert points.get_clim() == pytest.approx((-0.5, 0.5))  # so that no gain is grey
+    assert bar.get_ylabel() == "gain over Uniform"
+    assert "BC, RW: rank correlation of gain and RPSV 1.00 [1.00, 1.00]" in " ".join(drawing.notes)
+    assert "intervals over the 6 datasets" in " ".join(drawing.notes)
 
 
 def test_returns_of_one_environment_are_drawn_as_such(store: Store) -> None:

@@ -1,7 +1,6 @@
 """Figures about the datasets: what they are like, and where weighting helps."""
 
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Iterator, Sequence
 
 import numpy as np
 
@@ -11,71 +10,81 @@ from upweight.report.figures.drawing import (
     WIDTH,
     Drawing,
     NothingToDraw,
-    add_legend,
-    draw_zero,
     finish,
     new_figure,
     plain,
-    style_of,
 )
 from upweight.report.figures.weightings import why_nothing_beside_uniform
+from upweight.report.gains import Gains, gains_of
 from upweight.report.names import UNIFORM
 from upweight.report.results import DatasetFacts, Results
+from upweight.report.statistics.intervals import Intervals
+from upweight.report.tables import estimate_text, score_text
 
 NO_DESCRIPTION = "the store does not describe the datasets"
 _COLUMNS = 3
+_SHADES = 11  # of gain; the middle one is none
 _PANEL = 1.25  # inches high
 _TOP = 200  # percent: where a panel ends, on a logarithmic scale
 
 
-def draw_gains(results: Results, method: str) -> Drawing:
-    """Gain over Uniform against mean return and against RPSV."""
+def draw_gains(results: Results, intervals: Intervals, method: str) -> Drawing:
+    """The paper's Figure 3: datasets in the plane of mean return and RPSV, coloured by what RW and AW gain over Uniform."""
     if not results.datasets:
         raise NothingToDraw(NO_DESCRIPTION)
     if not any(each.normalized for each in results.datasets):
         raise NothingToDraw("without reference scores, datasets have no scale in common")
-    weightings = [each for each in results.weightings(method) if not each.is_variant and each.name != UNIFORM]
-    points: dict[str, list[tuple[float, float, float]]] = {}  # weighting -> mean, RPSV, gain
-    for each in results.datasets:
-        for weighting in weightings:
-            normalized = each.normalized and results.is_normalized(each.dataset)
-            if normalized and results.shared(method, [weighting.name, UNIFORM], [each.dataset]):
-                scores, uniform = (results.scores(method, name, [each.dataset]) for name in (weighting.name, UNIFORM))
-                gain = float(np.mean(scores[each.dataset.name]) - np.mean(uniform[each.dataset.name]))
-                points.setdefault(weighting.name, []).append((each.mean, each.rpsv, gain))
-    if not points:
+    found = _gains(results, method)
+    if not found:
         raise NothingToDraw(why_nothing_beside_uniform(results, method))
-    figure = new_figure(2.6, method)
-    handles: dict[str, Any] = {}
-    labels = ("mean normalised return", "RPSV")
-    for place, axis in enumerate(figure.subplots(1, 2, sharey=True)):
-        for weighting in weightings:
-            if weighting.name in points:
-                style, values = style_of(weighting), np.array(points[weighting.name])
-                (handles[weighting.name],) = axis.plot(
-                    *(values[:, place], values[:, 2]),
-                    color=style.color,
-                    marker=style.marker,
-                    linestyle="",
-                    markersize=5,
-                    alpha=0.75,
-                )
-        draw_zero(axis)
-        axis.locator_params(axis="x", nbins=3)
-        finish(axis, x=labels[place], y="" if place else "gain over Uniform", width=WIDTH / 2)
-    add_legend(figure, handles)
+    from matplotlib import colormaps
+
+    figure = new_figure(2.9, method)
+    axes = figure.subplots(1, len(found), squeeze=False, sharex=True, sharey=True)[0]
+    largest = max(float(np.abs(each.gain).max()) for each in found.values()) or 1.0
+    colours = {"cmap": colormaps["coolwarm"].resampled(_SHADES), "vmin": -largest, "vmax": largest}
+    for axis, (weighting, each) in zip(axes, found.items(), strict=True):
+        points = axis.scatter(each.mean, each.rpsv, c=each.gain, s=34, edgecolors=INK, linewidths=0.5, **colours)
+        axis.set_yscale("log")
+        axis.locator_params(axis="x", nbins=4)
+        y = "RPSV" if axis is axes[0] else ""
+        finish(axis, title=weighting, x="mean normalised return", y=y, width=WIDTH / len(found) - 0.4)
+    bar = figure.colorbar(points, ax=list(axes))
+    bar.set_label("gain over Uniform", fontsize=SMALL, color=INK)
+    bar.ax.tick_params(labelsize=SMALL, colors=INK)
+    bar.outline.set_edgecolor(INK)
     notes = (
-        "Mean score less that of Uniform, one point per dataset and sampler, against the dataset's mean normalised return "
-        "and its return positive-sided variance (RPSV).",
-        "The paper's claim is that weighting gains more where the RPSV is high, and less where the mean is high already.",
+        "Each dataset is a point; its colour is the mean score less that of Uniform. The paper's claim is that at similar mean "
+        "returns weighting gains more where the RPSV (return positive-sided variance) is higher.",
+        *_growth_notes(found, intervals, method),
     )
     words = [
-        f"{name} from {min(gains):.2f} to {max(gains):.2f} on {len(gains)} datasets"
-        for name, found in points.items()
-        if (gains := [gain for *_, gain in found])
+        f"{name} from {score_text(each.gain.min(), normalized=True)} to {score_text(each.gain.max(), normalized=True)}"
+        for name, each in found.items()
     ]
-    label = f"{method}: gain over Uniform against the dataset's mean and against its RPSV. {', '.join(words)}."
+    label = f"{method}: datasets by mean return and RPSV, coloured by the gain over Uniform: {', '.join(words)}."
     return Drawing(figure, label, notes)
+
+
+def _gains(results: Results, method: str) -> dict[str, Gains]:
+    """Of RW and AW or, if none of them was run, of whatever was; on mixes or, if there are none, on all datasets."""
+    usual = [each.name for each in results.weightings(method) if not each.is_variant and each.name != UNIFORM]
+    for datasets in (results.datasets_of(method, family="mixed"), results.datasets_of(method)):
+        found = {name: gains for name in usual if len((gains := gains_of(results, method, name, datasets)).gain)}
+        if found:
+            return {name: gains for name, gains in found.items() if name in ("RW", "AW")} or found
+    return {}
+
+
+def _growth_notes(found: dict[str, Gains], intervals: Intervals, method: str) -> Iterator[str]:
+    """How closely the gain follows the RPSV, in a sentence for each weighting."""
+    for name, each in found.items():
+        simple, partial = (each.growth(intervals, at_equal_mean=equal) for equal in (False, True))
+        if simple and partial:
+            yield (
+                f"{method}, {name}: rank correlation of gain and RPSV {estimate_text(simple, normalized=True)}, at equal mean "
+                f"return {estimate_text(partial, normalized=True)} (95% intervals over the {len(each.gain)} datasets)."
+            )
 
 
 def draw_returns(datasets: Sequence[DatasetFacts]) -> Drawing:

@@ -61,7 +61,7 @@ def all_figures(results: Results, intervals: Intervals) -> list[ReportFigure]:
         per_method("improvement", "Probability of improvement over Uniform", draw_improvement),
         per_method("points", "Score over the training", draw_points),
         per_method("profile", "Performance profiles", draw_profiles),
-        per_method("gain", "Gain over Uniform by kind of dataset", lambda given, _, method: draw_gains(given, method)),
+        per_method("gain", "Gain over Uniform by kind of dataset", draw_gains),
         per_method("temperature", "Temperature", draw_temperature),
         per_method("percentage", "Percentage filtering", draw_percentage),
         _figure("returns", "Returns of the datasets", returns, NO_DESCRIPTION),

@@ -1,0 +1,47 @@
+"""What a weighting gains over Uniform on each dataset, beside what the dataset is like."""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+import numpy as np
+
+from upweight.report.names import UNIFORM, DatasetName
+from upweight.report.results import Results
+from upweight.report.statistics.bootstrap import Estimate
+from upweight.report.statistics.intervals import Intervals
+from upweight.report.statistics.ranks import Floats
+
+FEW_DATASETS = 5  # below, a correlation says nothing
+
+
+@dataclass(frozen=True, eq=False)
+class Gains:
+    """One weighting on M datasets that the store describes, with normalised scores."""
+
+    gain: Floats  # [M] mean score less that of Uniform
+    mean: Floats  # [M] normalised return of the dataset
+    rpsv: Floats  # [M]
+    seeds: int  # of the dataset that has fewest
+
+    def growth(self, intervals: Intervals, *, at_equal_mean: bool = False) -> Estimate | None:
+        """Rank correlation of gain and RPSV, with an interval over datasets; None for fewer than :data:`FEW_DATASETS`."""
+        if len(self.gain) < FEW_DATASETS:
+            return None
+        return intervals.correlation(self.rpsv, self.gain, self.mean if at_equal_mean else None)
+
+
+def gains_of(results: Results, method: str, weighting: str, datasets: Iterable[DatasetName]) -> Gains:
+    """On those of the datasets that allow it, in the order of the report."""
+    wanted = set(results.shared(method, [weighting, UNIFORM], datasets))
+    facts = [
+        each
+        for each in results.datasets
+        if each.dataset in wanted and each.normalized and results.is_normalized(each.dataset)
+    ]
+    x, y = (results.scores(method, name, [each.dataset for each in facts]) for name in (weighting, UNIFORM))
+    return Gains(
+        gain=np.array([np.mean(x[name]) - np.mean(y[name]) for name in x]),
+        mean=np.array([each.mean for each in facts]),
+        rpsv=np.array([each.rpsv for each in facts]),
+        seeds=min((len(values) for scores in (x, y) for values in scores.values()), default=0),
+    )
