@@ -27,6 +27,7 @@ from typing import Any
 
 from measure import RESULTS
 from upweight.report.page import write_report
+from upweight.report.replicate import NO_DATA, replicate
 from upweight.report.results import Results, collect
 from upweight.report.statistics.intervals import Intervals
 from upweight.report.table import as_markdown
@@ -47,6 +48,7 @@ FIGURES = {
         "improvement-1": "mixed_improvement_bc",
         "improvement-2": "mixed_improvement_td3_bc",
         "gain-1": "mixed_gain_bc",
+        "gain-2": "mixed_gain_td3_bc",
     },
     SETTINGS: {"temperature-1": "hopper_temperature_bc", "percentage-1": "hopper_percentage_bc"},
 }
@@ -58,6 +60,7 @@ def sections() -> dict[str, str]:
     tables = {table.method: table for table in score_tables(results, Intervals())}
     found = {f"scores {method}": as_markdown(tables[method].shown(), notes=False) for method in METHODS}
     found |= {f"means {method}": markdown(mean_rows(tables[method])) for method in METHODS}
+    found["claims"] = markdown(claim_rows(results))
     found["aggregates"] = markdown(aggregate_lines(results))
     found["precision"] = markdown(precision_rows(collect([open_store(path) for path in PRECISIONS.values()])))
     found["demo"] = markdown(demo_rows())
@@ -106,6 +109,16 @@ def mean_rows(table: ScoreTable) -> list[tuple[str, ...]]:
             paper = [score.paper for score in found if score.paper is not None]
             cells.append(f"{fmean(score.mean for score in found):.2f}" + (f" ({fmean(paper):.2f})" if paper else ""))
         rows.append((weighting, *cells))
+    return rows
+
+
+def claim_rows(results: Results) -> list[tuple[str, ...]]:
+    """How many checks support each claim, by algorithm."""
+    rows = [("claim", *METHODS), ("---",) * (len(METHODS) + 1)]
+    for claim in replicate(results, Intervals()).claims:
+        support = claim.support()
+        cells = [str(support[method]) if method in support and support[method].decided else "" for method in METHODS]
+        rows.append((claim.text, *(cells if any(cells) else [NO_DATA] * len(METHODS))))
     return rows
 
 

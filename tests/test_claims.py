@@ -3,7 +3,6 @@
 import importlib.util
 import json
 import re
-from itertools import combinations
 from pathlib import Path
 from typing import Any
 
@@ -14,11 +13,12 @@ from upweight.cli.demo import score_table
 from upweight.recipes.ladder import load_ladder
 from upweight.recipes.tasks import MUJOCO_TASKS, TASKS
 from upweight.report.names import DatasetName
-from upweight.report.replicate import replicate
+from upweight.report.replicate import Check, replicate
 from upweight.report.results import Results, collect
 from upweight.report.statistics.aggregate import mean
-from upweight.report.statistics.bootstrap import interval
-from upweight.report.statistics.intervals import Intervals, deserves_a_mark
+from upweight.report.statistics.bootstrap import Estimate, interval
+from upweight.report.statistics.intervals import Intervals
+from upweight.report.statistics.ranks import rank_test
 from upweight.report.tables import Score, ScoreTable, score_tables
 from upweight.studies.readers import open_store
 
@@ -119,6 +119,17 @@ def results_page() -> Any:
     return load_benchmark("results_page")
 
 
+def checks_of(results: Results) -> dict[str, dict[tuple[str, str], Check]]:
+    """Claim -> method and what is compared -> its check."""
+    claims = replicate(results, Intervals()).claims
+    return {claim.name: {(check.method, check.what): check for check in claim.checks} for claim in claims}
+
+
+def shown_of(estimate: Estimate | None, digits: str = ".2f") -> str:
+    assert estimate is not None
+    return f"{estimate.point:{digits}} [{estimate.low:{digits}}, {estimate.high:{digits}}]"
+
+
 def text_of(page: str) -> str:
     """A page as one line, whatever its lines are."""
     return " ".join((ROOT / page).read_text().split())
@@ -127,6 +138,11 @@ def text_of(page: str) -> str:
 @pytest.fixture(scope="module")
 def mixed() -> Results:
     return collect(open_store(RESULTS / "mixed.jsonl"))
+
+
+@pytest.fixture(scope="module")
+def found(mixed: Results) -> dict[str, dict[tuple[str, str], Check]]:
+    return checks_of(mixed)
 
 
 @pytest.fixture(scope="module")
@@ -246,16 +262,18 @@ def test_temperatures(settings: Results) -> None:
     """Better than Uniform: where; and what replicate says of the temperature."""
     assert len(settings.runs) == 720 and set(settings.updates.values()) == {100_000}
     tables = {table.name: table for table in score_tables(settings, Intervals())}
-    for kind, at_a_fifth in (("rw", 2), ("aw", 3)):
+    for kind in ("rw", "aw"):
         table = tables[f"scores-bc-settings-{kind}"]
         better = [sum(row[1][place].is_better for row in table.rows) for place in range(len(table.weightings))]
-        assert len(table.rows) == 8 and better == [8, 8, 8, at_a_fifth, 0, 0], kind
+        assert len(table.rows) == 8 and better == [8, 8, 8, 2, 0, 0], kind
     text = text_of("docs/results.md")
-    assert "on all eight mixes at 0.01, 0.05 and 0.1, on 2 (RW) and 3 (AW) at 0.2, and on none at 0.5 and 1." in text
-    (claim,) = [claim for claim in replicate(settings, Intervals()).claims if "temperature" in claim.text]
-    assert (claim.supported, len(claim.checks)) == (0, 10)
-    lost = [check.gain.point for check in claim.checks if check.gain is not None and check.gain.point < -0.1]
-    assert len(lost) == 6 and f"falls by at least {-max(lost):.2f}" in text
+    assert "on all eight mixes at 0.01, 0.05 and 0.1, on 2 of them at 0.2, and on none at 0.5 and 1." in text
+    found = checks_of(settings)["temperature"]
+    assert [check.verdict for check in found.values()] == 2 * (["better"] * 3 + ["no loss"] * 3)
+    rw, aw = found["BC", "RW 0.2"], found["BC", "AW 0.2"]
+    assert rw.gain is not None and aw.gain is not None and {f"{check.gain.point:.2f}" for check in (rw, aw)} == {"0.08"}
+    shown = f"improvement of {shown_of(rw.improvement)} (RW) and {shown_of(aw.improvement)} (AW)"
+    assert f"at 0.2 their IQM is higher by 0.08, with a probability of {shown}" in text
 
 
 def test_early_steps_decide(results_page: Any) -> None:
@@ -282,38 +300,96 @@ def test_early_steps_decide(results_page: Any) -> None:
     assert f"drawn there only {example['share_of_first_30_steps']:.0%} are the expert's" in text
 
 
-def test_the_first_claim(mixed: Results, tables: dict[str, ScoreTable]) -> None:
-    claim = replicate(mixed, Intervals()).claims[0]
-    assert all(check.verdict in claim.wanted and check.datasets == 8 for check in claim.checks)
-    assert f"supported in all {len(claim.checks)} checks" in text_of("docs/results.md") and len(claim.checks) == 16
+Found = dict[str, dict[tuple[str, str], Check]]
+
+
+def test_rw_and_aw_beat_the_baselines(found: Found, tables: dict[str, ScoreTable]) -> None:
+    """The table of claims, which is tested with the others, has the counts."""
     text = text_of("docs/results.md")
-    for weighting in ("RW", "AW"):
-        assert sum(score.is_better for _, _, score in cells(tables["BC"], weighting)) == 29
+    half = [check for (name, what), check in found["half"].items() if name == "TD3+BC" and not what.endswith(" 50%")]
+    chances = [check.improvement.point for check in half if check.improvement is not None]
+    gains = [check.gain.point for check in half if check.gain is not None]
+    assert len(half) == len(chances) == len(gains) == 6 and not any(check.verdict == "better" for check in half)
+    assert f"with a probability of {min(chances):.2f} to {max(chances):.2f}," in text
+    assert f"and the IQM is higher by {min(gains):.2f} to {max(gains):.2f}." in text
+    wins = {
+        (method, name): sum(score.is_better for _, _, score in cells(tables[method], name))
+        for method in ("BC", "TD3+BC")
+        for name in ("RW", "AW")
+    }
     apart = [dataset.sigma for dataset, _, score in cells(tables["BC"], "RW", "AW") if not score.is_better]
-    assert apart == [1] * 6
     assert (
-        "it holds for BC in 29 of 32 cells for RW and for AW; the 6 that are not separated all have 1% of good steps."
+        f"with BC in {wins['BC', 'RW']} of 32 cells (RW) and {wins['BC', 'AW']} (AW); of the {len(apart)} that are not "
+        f"separated, {apart.count(1)} have 1% of good steps."
     ) in text
-    rw, aw = (sum(score.is_better for _, _, score in cells(tables["TD3+BC"], name)) for name in ("RW", "AW"))
     rest = [dataset for dataset, _, score in cells(tables["TD3+BC"], "RW", "AW") if not score.is_better]
     hopper = [dataset for dataset in rest if dataset.task == "hopper"]
     assert sum(dataset.good == "medium" for dataset in hopper) == 8  # "on no mix with medium data"
     assert (
-        f"For TD3+BC it holds in {rw} cells for RW and {aw} for AW; of the {len(rest)} that are not separated, {len(hopper)} are "
-        "in Hopper,"
+        f"With TD3+BC it is {wins['TD3+BC', 'RW']} cells (RW) and {wins['TD3+BC', 'AW']} (AW); of the {len(rest)} that are "
+        f"not separated, {len(hopper)} are in Hopper,"
     ) in text
 
 
-def test_the_second_claim(mixed: Results) -> None:
-    claim = replicate(mixed, Intervals()).claims[1]
-    checks = {(check.method, check.what): check for check in claim.checks}
-    supported = [key for key, check in checks.items() if check.verdict in claim.wanted]
+def test_the_full_expert_set(found: Found) -> None:
+    checks = found["full expert"]
+    supported = [key for key, check in checks.items() if check.verdict in ("better", "no loss")]
     shares = [("BC", f"{weighting}, {sigma}%") for sigma in (10, 50) for weighting in ("RW", "AW")]
     assert supported == [*shares, ("TD3+BC", "AW, 50%")]
-    lost = [checks["BC", f"{weighting}, 5%"].gain for weighting in ("RW", "AW")]
-    assert max(-gain.point for gain in lost if gain is not None) == pytest.approx(0.058, abs=0.001)  # "within 0.06"
-    near = [check.gain for (name, what), check in checks.items() if name == "TD3+BC" and not what.endswith(" 1%")]
+    low = [checks["BC", f"{weighting}, 5%"] for weighting in ("RW", "AW")]
+    assert all(check.verdict == "worse" for check in low)
+    lost = max(-check.gain.point for check in low if check.gain is not None)
+    assert lost == pytest.approx(0.058, abs=0.001)  # "within 0.06"
+    near = [check.gain for (name, _), check in checks.items() if name == "TD3+BC"]
     assert 0.1 < max(-gain.point for gain in near if gain is not None) < 0.15
+
+
+def test_baselines_and_uniform(found: Found, tables: dict[str, ScoreTable]) -> None:
+    text = text_of("docs/results.md")
+    bc, td3_bc = found["uniform over top"].values()
+    assert (bc.verdict, td3_bc.verdict) == ("better", "no loss")
+    assert f"Uniform is better with a probability of {shown_of(bc.improvement)}, though the IQMs hardly differ" in text
+    assert f"hardly differ ({shown_of(bc.gain, '+.3f')})" in text
+    scores = {(d.name, name): score.text for d, name, score in cells(tables["BC"], "Uniform", "Top-10%")}
+    uniform, top = (
+        [scores[f"ant-{good}-random-1", name] for good in ("expert", "medium")] for name in ("Uniform", "Top-10%")
+    )
+    assert set(uniform) == {"0.31"} and f"from 0.31 to {' and '.join(top)}." in text
+    half = found["half over uniform"]
+    assert not any(check.verdict == "better" for (method, _), check in half.items() if method == "BC")
+    gains = [half["TD3+BC", f"Half, {sigma}%"].gain for sigma in (1, 5, 10)]
+    first, second, third = (f"{gain.point:.2f}" for gain in gains if gain is not None)
+    assert f"with TD3+BC by {first}, {second} and {third} of IQM at 1%, 5% and 10%." in text
+
+
+def test_aw_and_rw_are_alike(found: Found) -> None:
+    bc, td3_bc = found["alike"].values()
+    assert bc.verdict == td3_bc.verdict == "alike" and bc.datasets == 32
+    shown = f"{shown_of(bc.gain, '+.3f')} with BC and {shown_of(td3_bc.gain, '+.3f')} with TD3+BC."
+    assert f"their IQMs over the 32 mixes differ by {shown}" in text_of("docs/results.md")
+
+
+def test_gain_and_rpsv(found: Found) -> None:
+    text = text_of("docs/results.md")
+    for words, what in (
+        ("BC", "{}"),
+        ("; TD3+BC", "{}"),
+        ("BC", "{}, at equal mean"),
+        ("; TD3+BC", "{}, at equal mean"),
+    ):
+        method = words.removeprefix("; ")
+        rw, aw = (found["rpsv"][method, what.format(name)].correlation for name in ("RW", "AW"))
+        assert f"{words} {shown_of(rw)} and {shown_of(aw)}" in text
+
+
+def test_offline_rl_and_bc(found: Found) -> None:
+    assert {check.verdict for check in found["offline RL"].values()} == {"no data"}
+    rw, aw = found["offline RL on mixes"].values()
+    chances, gains = ([getattr(check, name).point for check in (rw, aw)] for name in ("improvement", "gain"))
+    assert (
+        f"with a probability of {chances[0]:.2f} (RW) and {chances[1]:.2f} (AW), but its IQM is lower by {-gains[0]:.2f} and "
+        f"{-gains[1]:.2f}"
+    ) in text_of("docs/results.md")
 
 
 def test_scores_far_from_the_papers(tables: dict[str, ScoreTable]) -> None:
@@ -418,17 +494,15 @@ def test_what_bfloat16_costs(results_page: Any) -> None:
     assert f"from {max(others):.3f} to {min(others):.3f}. So **float32" in text
 
 
-def test_bold_by_chance() -> None:
-    """Of all orders that five seeds and five others can come in, how many make a cell bold."""
-    places = range(10)
-    orders = list(combinations(places, 5))
-    bold = 0
-    for ours in orders:
-        theirs = [float(place) for place in places if place not in ours]
-        bold += deserves_a_mark(Intervals().improvement({"": [float(place) for place in ours]}, {"": theirs}))
-    assert f"({bold} of the {len(orders)} orders that five seeds and five others can come in)" in text_of(
-        "docs/reports.md"
-    )
+def test_what_five_seeds_can_show() -> None:
+    """The smallest p-values, and what corrections for 128 comparisons ask for."""
+    smallest = {n: rank_test(range(n), range(n, 2 * n)) for n in (5, 7, 8)}
+    assert smallest[5] == pytest.approx(2 / 252) and smallest[8] == pytest.approx(2 / 12870)
+    assert smallest[5] > smallest[7] > 0.05 / 128 > smallest[8]
+    assert smallest[5] / 0.05 == pytest.approx(1 / 6, abs=0.01)
+    text = text_of("docs/reports.md")
+    assert "the smallest p-value is 2/252 = 0.008, and Holm's" in text and f"asks for {0.05 / 128:.4f}:" in text
+    assert "With eight seeds (2/12870) Holm would do as well." in text
 
 
 def test_adapters(results_page: Any) -> None:

@@ -90,6 +90,21 @@ def test_few_seeds_earn_no_marks(tmp_path: Path, seeds: int, marked: bool) -> No
     assert ("Here some results have fewer than 5 seeds" in as_latex(table.shown())) is not marked
 
 
+@pytest.mark.parametrize(("datasets", "separated", "marked"), [(6, 1, 1), (8, 1, 0), (8, 2, 2)])
+def test_marks_are_corrected_for_their_number(tmp_path: Path, datasets: int, separated: int, marked: int) -> None:
+    """Five seeds that are all better have p = 2/252; with K of them among D, that is adjusted to 2/252 D/K."""
+    store = Store(tmp_path / "results", create=True)
+    for place in range(datasets):
+        level = 0.9 if place < separated else 0.15
+        add_runs(store, data_spec("hopper-medium", seed=place), "Uniform", [0.1, 0.2, 0.3, 0.4, 0.5])
+        add_runs(store, data_spec("hopper-medium", seed=place), "RW", [level + 0.1 * seed for seed in range(5)])
+    (table,) = score_tables(collect(store), INTERVALS)
+    assert table.wins == ("-", f"{marked} of {datasets}")
+    record = table.shown().records[1]
+    assert record["p_value"] == pytest.approx(2 / 252)
+    assert record["p_adjusted"] == pytest.approx(2 / 252 * datasets / separated)
+
+
 def test_one_seed_has_no_spread(table: ScoreTable) -> None:
     found = score(table, "walker2d-medium", "RW")
     assert found is not None and not found.is_maximum and not found.is_better
@@ -126,8 +141,8 @@ def test_several_data_seeds_keep_the_numbers_of_the_paper(tmp_path: Path) -> Non
 def test_the_legend_says_what_the_marks_and_the_paper_s_numbers_are(table: ScoreTable, tmp_path: Path) -> None:
     text = " ".join(legend([table]))
     for part in (
-        "the paper's bold is any higher mean",
-        "not corrected",
+        "The paper's bold is any higher mean",
+        "corrected for all the comparisons of this table",
         "a million updates, five seeds and D4RL's data",
     ):
         assert part in text

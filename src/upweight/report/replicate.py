@@ -1,46 +1,103 @@
 """The paper's claims, checked against a store of results.
 
-A check compares the runs of a weighting (the paper says sampler) with others on the same datasets and comes to one verdict:
+The claims are data (:data:`QUESTIONS`), in the order and the sense of the paper's text. A check compares the runs of a weighting
+(the paper says sampler) with others on the same datasets and comes to one verdict:
 
-- ``better``: the 95% interval of the probability of improvement lies above one half
+- ``alike``, where that is the claim: the 95% interval of the IQM difference lies between -0.05 and 0.05
+- ``better``: else, the interval of the probability of improvement lies above one half, and that of the IQM difference not below 0
 - ``no loss``: else, the interval of the IQM difference lies above -0.02
+- ``worse``: else, the interval of the probability of improvement lies below one half
 - ``not shown``: else; also where there is one seed only, which has no interval
 - ``no data``: runs are missing
+
+That the gain grows with the RPSV is a rank correlation: ``grows`` where its interval over datasets lies above 0.
 """
 
 from collections.abc import Iterator, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 from upweight.base.text import table
+from upweight.report.gains import gains_of
 from upweight.report.names import UNIFORM, DatasetName
 from upweight.report.results import Results, SeedScores
 from upweight.report.statistics.bootstrap import FEW_RUNS, Estimate
-from upweight.report.statistics.intervals import Intervals, is_better
+from upweight.report.statistics.intervals import Intervals, is_better, is_worse
 
-BETTER, NO_LOSS, NOT_SHOWN, NO_DATA = "better", "no loss", "not shown", "no data"
+BETTER, NO_LOSS, WORSE, ALIKE, GROWS = "better", "no loss", "worse", "alike", "grows"
+NOT_SHOWN, NO_DATA = "not shown", "no data"
 TOLERANCE = 0.02  # of normalised return, that still counts as no loss
+VISIBLE = 0.05  # of normalised return: lines of a figure that are nearer to each other look like one
 SIGMAS = (1, 5, 10, 50)
 WEIGHTED = ("RW", "AW")
-Comparison = tuple[str, str, SeedScores, SeedScores]  # method, what is compared, its scores, those to compare with
-_COLUMNS = ("algorithm", "sampler", "verdict", "P(better)", "IQM difference", "datasets", "seeds")
+OFFLINE_RL = ("TD3+BC", "IQL", "CQL")
+FULL_EXPERT, BC, RPSV = (
+    "Uniform on the full expert set",
+    "BC with the same sampler",
+    "RPSV",
+)  # rivals that are no sampler
+NO_WORSE = (BETTER, NO_LOSS)
+_MATCH = "RW and AW on a mix with 5% or more exceed or match Uniform on the full expert set"
+_COMPARED = ("P(better)", "over datasets", "IQM difference", "over datasets")
+
+
+@dataclass(frozen=True)
+class Question:
+    """One of the paper's claims: who should stand how to whom, and where."""
+
+    name: str
+    text: str
+    who: tuple[str, ...]  # samplers
+    rival: str  # the sampler they are compared with, or what else
+    wanted: tuple[str, ...] = (BETTER,)  # verdicts that support it
+    family: str = "mixed"  # of datasets
+    sigmas: tuple[int | None, ...] = (None,)  # a check for each share of good steps; None: for all datasets at once
+    temperatures: tuple[float, float] | None = (
+        None  # every one that was run from the first to the last, not the usual one
+    )
+
+
+QUESTIONS = (
+    Question("mixed", "RW and AW beat Uniform at each sigma", WEIGHTED, UNIFORM, sigmas=SIGMAS),
+    Question("top", "RW and AW beat Top-10% at each sigma", WEIGHTED, "Top-10%", sigmas=SIGMAS),
+    Question("half", "RW and AW beat Half at each sigma", WEIGHTED, "Half", sigmas=SIGMAS),
+    Question("full expert", _MATCH, WEIGHTED, FULL_EXPERT, NO_WORSE, sigmas=SIGMAS[1:]),
+    Question("top over uniform", "Top-10% improves on Uniform above 1%", ("Top-10%",), UNIFORM, sigmas=SIGMAS[1:]),
+    Question("uniform over top", "Uniform beats Top-10% at 1%", (UNIFORM,), "Top-10%", sigmas=SIGMAS[:1]),
+    Question("half over uniform", "Half improves on Uniform at each sigma", ("Half",), UNIFORM, sigmas=SIGMAS),
+    Question("alike", "AW and RW do not differ visibly", ("AW",), "RW", (ALIKE,)),
+    Question("rpsv", "the gain over Uniform grows with the RPSV at similar mean returns", WEIGHTED, RPSV, (GROWS,)),
+    Question("regular", "no loss on regular sets", WEIGHTED, UNIFORM, NO_WORSE, "regular"),
+    Question("offline RL", "with RW and AW, offline RL beats BC on regular sets", WEIGHTED, BC, family="regular"),
+    Question(
+        "offline RL on mixes", "with RW and AW, offline RL beats BC on mixes (not the paper's claim)", WEIGHTED, BC
+    ),
+    Question("stochastic", "RW and AW beat Uniform in stochastic control", WEIGHTED, UNIFORM, family="stochastic"),
+    Question(
+        "temperature",
+        "RW and AW beat Uniform at temperatures from 0.01 to 1",
+        WEIGHTED,
+        UNIFORM,
+        temperatures=(0.01, 1.0),
+    ),
+)
 
 
 @dataclass(frozen=True)
 class Check:
-    """One comparison."""
+    """One comparison, or one correlation."""
 
     method: str
     what: str  # "RW, 5%"
     verdict: str
     datasets: int = 0  # compared on
-    improvement: Estimate | None = None  # probability of it
-    gain: Estimate | None = None  # IQM difference
-
-    @property
-    def seeds(self) -> int:
-        """Of the dataset that has fewest."""
-        return 0 if self.gain is None else self.gain.runs
+    seeds: int = 0  # of the dataset that has fewest
+    improvement: Estimate | None = None  # probability of it; its interval is over seeds
+    gain: Estimate | None = None  # IQM difference; likewise
+    verdict_over_datasets: str = NO_DATA  # of the two below
+    improvement_over_datasets: Estimate | None = None  # the same numbers with intervals over datasets and seeds
+    gain_over_datasets: Estimate | None = None
+    correlation: Estimate | None = None  # its interval is over datasets
 
     @property
     def has_few_seeds(self) -> bool:
@@ -49,11 +106,33 @@ class Check:
 
     def cells(self) -> list[str]:
         """As a row of a table."""
-        if self.improvement is None or self.gain is None:
-            return [self.method, self.what, self.verdict, "", "", "", ""]
+        if self.correlation is not None:
+            numbers = [_shown(self.correlation, 2, "+")]
+        else:
+            numbers = [_shown(self.improvement), _ends(self.improvement_over_datasets)]
+            numbers += [_shown(self.gain, 3, "+"), _ends(self.gain_over_datasets, 3, "+")]
         verdict = f"{self.verdict} (few seeds)" if self.has_few_seeds else self.verdict
-        numbers = [_shown(self.improvement), _shown(self.gain, "+.3f"), str(self.datasets), str(self.seeds)]
-        return [self.method, self.what, verdict, *numbers]
+        counts = [str(self.datasets), str(self.seeds)] if self.datasets else ["", ""]
+        return [self.method, self.what, verdict, *numbers, *counts]
+
+
+@dataclass(frozen=True)
+class Support:
+    """What the checks of one algorithm say of a claim."""
+
+    supported: int
+    supported_over_datasets: int | None  # with datasets resampled too, where there are several
+    contrary: int
+    decided: int  # checks that there are runs for
+    checks: int
+
+    def __str__(self) -> str:
+        """As in "8 of 8 (7 over datasets)"."""
+        rest = {"to the contrary": self.contrary, "without data": self.checks - self.decided}
+        told = self.supported and self.supported_over_datasets is not None
+        said = [f"{self.supported_over_datasets} over datasets"] if told else []
+        said += [f"{count} {what}" for what, count in rest.items() if count]
+        return f"{self.supported} of {self.checks}" + (f" ({', '.join(said)})" if said else "")
 
 
 @dataclass(frozen=True)
@@ -65,26 +144,31 @@ class Claim:
     wanted: tuple[str, ...]  # verdicts that support it
     checks: tuple[Check, ...]
 
-    @property
-    def supported(self) -> int:
-        return sum(check.verdict in self.wanted for check in self.checks)
-
-    @property
-    def decided(self) -> int:
-        """Checks that there are runs for."""
-        return sum(check.verdict != NO_DATA for check in self.checks)
+    def support(self) -> dict[str, Support]:
+        """By algorithm: what readers count apart is not added up."""
+        found = {}
+        for method in dict.fromkeys(check.method for check in self.checks):
+            own = [check for check in self.checks if check.method == method]
+            over = [check.verdict_over_datasets for check in own if check.verdict_over_datasets != NO_DATA]
+            found[method] = Support(
+                supported=sum(check.verdict in self.wanted for check in own),
+                supported_over_datasets=sum(verdict in self.wanted for verdict in over) if over else None,
+                contrary=sum(check.verdict == WORSE for check in own),
+                decided=sum(check.verdict != NO_DATA for check in own),
+                checks=len(own),
+            )
+        return found
 
     def __str__(self) -> str:
         """The claim, how many checks support it, and a table of them."""
-        head = f"Claim: {self.text}"
-        if not self.decided:
+        head, support = f"Claim: {self.text}", self.support()
+        if not any(each.decided for each in support.values()):
             return f"{head}\n  {NO_DATA}"
-        missing = len(self.checks) - self.decided
-        support = f"supported by {self.supported} of {len(self.checks)} checks" + (
-            f" ({missing} without data)" if missing else ""
-        )
-        rows = table([check.cells() for check in self.checks], header=list(_COLUMNS), align=str.ljust)
-        return "\n  ".join([head, support, *rows.split("\n")])
+        compared = ("rank correlation",) if GROWS in self.wanted else _COMPARED
+        header = ["algorithm", "sampler", "verdict", *compared, "datasets", "seeds"]
+        rows = table([check.cells() for check in self.checks if check.datasets], header=header, align=str.ljust)
+        counts = ", ".join(f"{method} {each}" for method, each in support.items())
+        return "\n  ".join([head, f"checks that support it: {counts}", *rows.split("\n")])
 
 
 @dataclass(frozen=True)
@@ -100,8 +184,8 @@ class Replication:
         """JSON-able."""
         claims = []
         for claim in self.claims:
-            counts = {"supported": claim.supported, "decided": claim.decided}
-            claims.append({**asdict(claim), **counts, "wanted": list(claim.wanted)})
+            support = {method: asdict(each) for method, each in claim.support().items()}
+            claims.append({**asdict(claim), "support": support, "wanted": list(claim.wanted)})
         about = {"sources": list(self.sources), "updates": dict(self.updates), "notes": list(self.notes)}
         return {**about, "claims": claims}
 
@@ -118,103 +202,129 @@ class Replication:
 
 def replicate(results: Results, intervals: Intervals) -> Replication:
     """Check every claim for every method in the results."""
-
-    def claim(name: str, text: str, wanted: tuple[str, ...], comparisons: Iterator[Comparison]) -> Claim:
-        return Claim(name, text, wanted, tuple(judge(*each, intervals) for each in comparisons))
-
-    no_worse = (BETTER, NO_LOSS)
-    expert = "RW and AW on a mix exceed or match Uniform on the full expert set"
-    temperature = "not sensitive to the temperature: others lose nothing against the default"
-    claims = (
-        claim("mixed", "RW and AW beat Uniform at each sigma", (BETTER,), _mixed(results)),
-        claim("full expert", expert, no_worse, _full_expert(results)),
-        claim("regular", "no loss on regular sets", no_worse, _family(results, "regular")),
-        claim("stochastic", "robust in stochastic control", no_worse, _family(results, "stochastic")),
-        claim("temperature", temperature, no_worse, _temperature(results)),
+    claims = tuple(
+        Claim(each.name, each.text, each.wanted, tuple(_checks(results, each, intervals))) for each in QUESTIONS
     )
     return Replication(results.sources, dict(results.updates), claims, tuple(results.data_notes.values()))
 
 
-def judge(method: str, what: str, x: SeedScores, y: SeedScores, intervals: Intervals) -> Check:
+def _checks(results: Results, question: Question, intervals: Intervals) -> Iterator[Check]:
+    for method in results.methods:
+        family = results.datasets_of(method, family=question.family)
+        if not family or (question.rival == BC and results.algorithm(method).split()[0] not in OFFLINE_RL):
+            continue
+        scored = [dataset for dataset in family if results.is_normalized(dataset)]  # returns cannot be pooled
+        for sigma in question.sigmas:
+            datasets = [dataset for dataset in scored if sigma in (None, dataset.sigma)]
+            for sampler in _samplers(results, method, question):
+                if question.rival == RPSV:
+                    yield from _growth(results, method, sampler, datasets, intervals)
+                    continue
+                what = sampler if sigma is None else f"{sampler}, {sigma}%"
+                x = results.scores(method, sampler, datasets)
+                y = _rival(results, method, sampler, question.rival, datasets)
+                yield judge(Check(method, what, NO_DATA), x, y, question.wanted, intervals)
+
+
+def judge(check: Check, x: SeedScores, y: SeedScores, wanted: Sequence[str], intervals: Intervals) -> Check:
     """Compare x with y, task by task; tasks that only one of them has are left out."""
     common = [task for task in x if task in y]
     if not common:
-        return Check(method, what, NO_DATA)
+        return check
     x, y = {task: x[task] for task in common}, {task: y[task] for task in common}
     improvement, gain = intervals.improvement(x, y), intervals.gain(x, y)
-    verdict = NOT_SHOWN
-    if is_better(improvement):
-        verdict = BETTER
-    elif gain.runs > 1 and gain.low > -TOLERANCE:
-        verdict = NO_LOSS
-    return Check(method, what, verdict, len(common), improvement, gain)
+    found = replace(
+        check,
+        verdict=_verdict(improvement, gain, wanted),
+        datasets=len(common),
+        seeds=gain.runs,
+        improvement=improvement,
+        gain=gain,
+    )
+    if len(common) == 1:
+        return found
+    improvement, gain = intervals.improvement(x, y, over_tasks=True), intervals.gain(x, y, over_tasks=True)
+    return replace(
+        found,
+        verdict_over_datasets=_verdict(improvement, gain, wanted),
+        improvement_over_datasets=improvement,
+        gain_over_datasets=gain,
+    )
 
 
-def _mixed(results: Results) -> Iterator[Comparison]:
-    for method in _methods(results, "mixed"):
-        for sigma in SIGMAS:
-            datasets = _datasets(results, method, family="mixed", sigma=sigma)
-            uniform = results.scores(method, UNIFORM, datasets)
-            for weighting in WEIGHTED:
-                yield method, f"{weighting}, {sigma}%", results.scores(method, weighting, datasets), uniform
+def _verdict(improvement: Estimate, gain: Estimate, wanted: Sequence[str]) -> str:
+    if gain.runs < 2:
+        return NOT_SHOWN
+    if ALIKE in wanted and gain.low > -VISIBLE and gain.high < VISIBLE:
+        return ALIKE
+    if is_better(improvement) and gain.high > 0:
+        return BETTER
+    if gain.low > -TOLERANCE:
+        return NO_LOSS
+    return WORSE if is_worse(improvement) else NOT_SHOWN
 
 
-def _full_expert(results: Results) -> Iterator[Comparison]:
-    for method in _methods(results, "mixed"):
-        regular = _datasets(results, method, family="regular")
-        whole = [dataset for dataset in regular if dataset.base == f"{dataset.task}-expert"]
-        for sigma in SIGMAS:
-            mixes = _datasets(results, method, family="mixed", good="expert", sigma=sigma)
-            expert = _of_same_task(results, method, mixes, whole)
-            for weighting in WEIGHTED:
-                yield method, f"{weighting}, {sigma}%", results.scores(method, weighting, mixes), expert
+def _growth(
+    results: Results, method: str, sampler: str, datasets: Sequence[DatasetName], intervals: Intervals
+) -> Iterator[Check]:
+    """Whether the gain grows with the RPSV, and whether it does at equal mean return."""
+    gains = gains_of(results, method, sampler, datasets)
+    for equal in (False, True):
+        what = f"{sampler}, at equal mean" if equal else sampler
+        found = gains.growth(intervals, at_equal_mean=equal)
+        check = Check(method, what, NO_DATA)
+        if found is not None:
+            check = replace(check, verdict=GROWS if found.low > 0 else NOT_SHOWN, correlation=found)
+            check = replace(check, datasets=len(gains.gain), seeds=gains.seeds)
+        yield check
 
 
-def _family(results: Results, family: str) -> Iterator[Comparison]:
-    """Regular sets, on which only Uniform may have run beside mixes, or stochastic control."""
-    for method in _methods(results, family):
-        datasets = _datasets(results, method, family=family)
-        uniform = results.scores(method, UNIFORM, datasets)
-        for weighting in WEIGHTED:
-            yield method, weighting, results.scores(method, weighting, datasets), uniform
+def _samplers(results: Results, method: str, question: Question) -> Sequence[str]:
+    """Those of the question; at every temperature, if it asks for them and several were run."""
+    if question.temperatures is None:
+        return question.who
+    first, last = question.temperatures
+    kinds = {name.lower() for name in question.who}
+    found = [each for each in results.weightings(method) if each.kind in kinds and each.setting is not None]
+    varied = {each.kind for each in found if each.is_variant}
+    chosen = [each for each in found if each.kind in varied and first <= (each.setting or 0) <= last]
+    return [each.name for each in sorted(chosen, key=lambda each: (each.kind != "rw", each.setting))]
 
 
-def _temperature(results: Results) -> Iterator[Comparison]:
-    for method in results.methods:
-        datasets = _datasets(results, method, family="mixed")
-        for usual in WEIGHTED:
-            default = results.scores(method, usual, datasets)
-            for other in results.weightings(method):
-                if other.kind == usual.lower() and other.name != usual:
-                    yield method, f"{other.name} against {usual}", results.scores(method, other.name, datasets), default
+def _rival(results: Results, method: str, sampler: str, rival: str, datasets: Sequence[DatasetName]) -> SeedScores:
+    if rival == FULL_EXPERT:
+        return _full_expert(results, method, datasets)
+    if rival == BC:
+        precision = method.removeprefix(results.algorithm(method))
+        return results.scores(f"BC{precision}", sampler, datasets)
+    return results.scores(method, rival, datasets)
 
 
-def _methods(results: Results, family: str) -> list[str]:
-    return [method for method in results.methods if results.datasets_of(method, family=family)]
-
-
-def _datasets(results: Results, method: str, **properties: Any) -> list[DatasetName]:
-    """Those with normalised scores: returns cannot be pooled."""
-    return [dataset for dataset in results.datasets_of(method, **properties) if results.is_normalized(dataset)]
-
-
-def _of_same_task(
-    results: Results, method: str, mixes: Sequence[DatasetName], whole: Sequence[DatasetName]
-) -> SeedScores:
-    """Scores of Uniform on the full set of each mix, under the mix's name.
+def _full_expert(results: Results, method: str, mixes: Sequence[DatasetName]) -> SeedScores:
+    """Scores of Uniform on the full set of each mix with expert data, under the mix's name.
 
     Where a task has several full sets, a mix meets the one of its own steps and seed, or else all of them.
     """
     found: SeedScores = {}
     for mix in mixes:
-        full = [dataset for dataset in whole if dataset.task == mix.task]
+        full = results.datasets_of(method, family="regular", base=f"{mix.task}-expert")
         own = [dataset for dataset in full if dataset.variant == mix.variant]
         scores = results.scores(method, UNIFORM, own or full)
-        if scores:
+        if scores and mix.good == "expert":
             found[mix.name] = [score for values in scores.values() for score in values]
     return found
 
 
-def _shown(estimate: Estimate, digits: str = ".2f") -> str:
-    point, low, high = (f"{round(value, 3) + 0.0:{digits}}" for value in (estimate.point, estimate.low, estimate.high))
-    return f"{point} [{low}, {high}]"
+def _ends(estimate: Estimate | None, digits: int = 2, sign: str = "") -> str:
+    if estimate is None:
+        return ""
+    return f"[{_number(estimate.low, digits, sign)}, {_number(estimate.high, digits, sign)}]"
+
+
+def _shown(estimate: Estimate | None, digits: int = 2, sign: str = "") -> str:
+    return "" if estimate is None else f"{_number(estimate.point, digits, sign)} {_ends(estimate, digits, sign)}"
+
+
+def _number(value: float, digits: int, sign: str) -> str:
+    """Without a minus before 0."""
+    return f"{round(value, digits) + 0.0:{sign}.{digits}f}"

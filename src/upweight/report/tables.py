@@ -11,7 +11,8 @@ from upweight.report.names import UNIFORM, DatasetName, WeightingName
 from upweight.report.results import DatasetFacts, Results, SeedScores
 from upweight.report.statistics.aggregate import iqm, mean, median, optimality_gap
 from upweight.report.statistics.bootstrap import FEW_RUNS, Estimate
-from upweight.report.statistics.intervals import Intervals, deserves_a_mark, is_worse
+from upweight.report.statistics.intervals import Intervals
+from upweight.report.statistics.ranks import adjust, rank_test
 from upweight.report.table import Cell, Row, Table, without_empty_columns
 
 DECIMALS = 2  # of a normalised score, as in the paper
@@ -24,14 +25,13 @@ AGGREGATES: dict[str, Callable[..., Any]] = {
     GAP: optimality_gap,
 }
 _KIND_TITLES = {"rw": "RW (its temperature)", "aw": "AW (its temperature)", "top": "Top-x% (its x)"}
+FALSE_DISCOVERIES = 0.05  # the share expected among the marks of a table
 _BETTER = (
-    "Bold: better than Uniform, that is, the 95% interval of the probability of improvement on this dataset lies above one "
-    "half (the paper's bold is any higher mean). *: the row's maximum, ties as shown included."
+    "Bold: better than Uniform by the exact two-sided Mann-Whitney test of the seeds on this dataset, corrected for all the "
+    "comparisons of this table: of what it calls better or worse, 5% are expected to be false (Benjamini-Hochberg). The paper's "
+    "bold is any higher mean. *: the row's maximum, ties as shown included."
 )
-_CAUTION = (
-    f"Neither is given to results of fewer than {FEW_RUNS} seeds, and each bold is a test of its own, not corrected for "
-    "their number."
-)
+_CAUTION = f"Neither is given to results of fewer than {FEW_RUNS} seeds."
 _LAST_ROW = "The last row counts the datasets where a sampler is better than Uniform, of those that can be judged."
 _PAPER = (
     "The paper's numbers, where it has a dataset of that name, come from a million updates, five seeds and D4RL's data; "
@@ -56,11 +56,13 @@ class Score:
     improvement: Estimate | None  # over Uniform on this dataset
     is_maximum: bool  # highest mean of the row, as shown; never marked from few seeds
     normalized: bool
+    p_value: float | None = None  # that runs and those of Uniform come from one distribution
+    adjusted: float = 1.0  # the same for the whole table; of too few seeds to judge, it stays 1
 
     @property
     def is_better(self) -> bool:
-        """The interval of the probability of improvement over Uniform lies above one half, and rests on enough seeds."""
-        return self.improvement is not None and deserves_a_mark(self.improvement)
+        """Significantly so, over the whole table."""
+        return self.adjusted <= FALSE_DISCOVERIES and self.improvement is not None and self.improvement.point > 0.5
 
     @property
     def is_judged(self) -> bool:
@@ -69,8 +71,8 @@ class Score:
 
     @property
     def is_worse(self) -> bool:
-        """The interval lies below one half, and rests on enough seeds."""
-        return self.improvement is not None and self.is_judged and is_worse(self.improvement)
+        """Significantly so, over the whole table."""
+        return self.adjusted <= FALSE_DISCOVERIES and self.improvement is not None and self.improvement.point < 0.5
 
     @property
     def text(self) -> str:
@@ -92,9 +94,14 @@ class Score:
             "normalized": self.normalized,
             "paper": self.paper,
             **dict(zip(("improvement", "improvement_low", "improvement_high"), chance, strict=True)),
+            "p_value": self.p_value,
+            "p_adjusted": self.adjusted if self.is_judged else None,
             "better_than_uniform": self.is_better,
             "maximum": self.is_maximum,
         }
+
+
+ScoreRow = tuple[DatasetName, tuple[Score | None, ...]]
 
 
 @dataclass(frozen=True)
@@ -105,7 +112,7 @@ class ScoreTable:
     method: str
     title: str
     weightings: tuple[str, ...]
-    rows: tuple[tuple[DatasetName, tuple[Score | None, ...]], ...]
+    rows: tuple[ScoreRow, ...]
     data_notes: tuple[str, ...] = ()  # about some of the datasets
 
     @property
@@ -264,7 +271,7 @@ def _score_table(
     algorithm, paper = results.algorithm(method), paper_scores()
     names = [weighting.name for weighting in weightings]
     wanted = [weighting.name for weighting in weightings if weighting.is_variant] or names  # what the table is for
-    rows = []
+    rows: list[ScoreRow] = []
     for dataset in results.datasets_of(method):
         found = {weighting: results.scores(method, weighting, [dataset]) for weighting in names}
         if any(found[weighting] for weighting in wanted):
@@ -276,7 +283,7 @@ def _score_table(
             ]
             rows.append((dataset, _with_maximum(scores)))
     notes = _data_notes(results, (dataset for dataset, _ in rows))
-    return ScoreTable(name, method, title, tuple(names), tuple(rows), notes)
+    return ScoreTable(name, method, title, tuple(names), _corrected(rows), notes)
 
 
 def _score(
@@ -286,6 +293,7 @@ def _score(
     if not scores:
         return None
     (values,) = scores.values()
+    (others,) = uniform.values() or [None]
     return Score(
         mean=float(np.mean(values)),
         std=float(np.std(values, ddof=1)) if len(values) > 1 else None,
@@ -294,6 +302,20 @@ def _score(
         improvement=intervals.improvement(scores, uniform) if uniform else None,
         is_maximum=False,
         normalized=normalized,
+        p_value=rank_test(values, others) if others else None,
+    )
+
+
+def _corrected(rows: Sequence[ScoreRow]) -> tuple[ScoreRow, ...]:
+    """With p-values adjusted for the number of comparisons with Uniform in all rows."""
+    tested = [score.p_value for _, scores in rows for score in scores if score and score.is_judged]
+    found = iter(adjust(np.array(tested, np.float64)).tolist())
+    return tuple(
+        (
+            dataset,
+            tuple(replace(score, adjusted=next(found)) if score and score.is_judged else score for score in scores),
+        )
+        for dataset, scores in rows
     )
 
 

@@ -11,7 +11,6 @@ from numpy.typing import ArrayLike
 from upweight.base.errors import UpweightWarning
 from upweight.report.statistics.aggregate import difference, iqm, probability_of_improvement
 from upweight.report.statistics.bootstrap import (
-    FEW_RUNS,
     Estimate,
     ProfileBand,
     check_resamples,
@@ -85,8 +84,3 @@ def is_better(improvement: Estimate) -> bool:
 def is_worse(improvement: Estimate) -> bool:
     """Whether the interval lies below one half."""
     return improvement.runs > 1 and improvement.high < 0.5
-
-
-def deserves_a_mark(improvement: Estimate) -> bool:
-    """Whether a table may mark it as better: from fewer runs than :data:`FEW_RUNS`, intervals are too narrow for that."""
-    return improvement.runs >= FEW_RUNS and is_better(improvement)
