@@ -28,8 +28,8 @@ _KIND_TITLES = {"rw": "RW (its temperature)", "aw": "AW (its temperature)", "top
 FALSE_DISCOVERIES = 0.05  # the share expected among the marks of a table
 _BETTER = (
     "Bold: better than Uniform by the exact two-sided Mann-Whitney test of the seeds on this dataset, corrected for all the "
-    "comparisons of this table: of what it calls better or worse, 5% are expected to be false (Benjamini-Hochberg). The paper's "
-    "bold is any higher mean. *: the row's maximum, ties as shown included."
+    "comparisons of this table: of what is called better or worse in it, at most 5% are expected to be false "
+    "(Benjamini-Hochberg). The paper's bold is any higher mean. *: the row's maximum, ties as shown included."
 )
 _CAUTION = f"Neither is given to results of fewer than {FEW_RUNS} seeds."
 _LAST_ROW = "The last row counts the datasets where a sampler is better than Uniform, of those that can be judged."
