@@ -1,5 +1,11 @@
 """How runs are packed."""
 
+import tracemalloc
+from pathlib import Path
+
+import numpy as np
+import pytest
+
 import upweight as uw
 from support.training import dataset_for, small_config
 from upweight.engine.run import program_key
@@ -18,3 +24,29 @@ def test_runs_with_one_key_share_a_program() -> None:
     assert len({program_key(run) for run in [one, *others]}) == 5
     plan = uw.plan_training(dataset_for("bc"), [one, *others, *alike])
     assert [part.runs for part in plan.programs] == [(0, 5, 6), (1,), (2,), (3,), (4,)]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ["bc", "td3_bc", "iql"])
+def test_what_is_planned_is_what_it_takes_on_the_host(tmp_path: Path, name: str) -> None:
+    """With the data that were read; JAX shares the memory of rows, and float64 is a block's at a time."""
+    steps, rng = 600_000, np.random.default_rng(0)
+    ends = np.zeros(steps, bool)
+    ends[999::1000] = True
+    made = uw.Dataset.from_arrays(
+        observations=rng.standard_normal((steps, 17), np.float32),
+        actions=np.tanh(rng.standard_normal((steps, 6), np.float32)),
+        rewards=rng.standard_normal(steps, np.float32),
+        terminated=ends,
+    )
+    uw.save(made, tmp_path / "data.npz")
+    run = uw.Run(small_config(name), "rw")
+    tracemalloc.start()
+    try:
+        ds = uw.load(tmp_path / "data.npz")
+        planned = uw.plan_training(ds, [run]).programs[0].total_bytes
+        uw.train(ds, [run], num_updates=2)
+        peak = tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+    assert 0.8 * planned < peak < 1.15 * planned

@@ -22,9 +22,12 @@ def device_memory() -> int:
     What happens to be free is no measure: it changes from moment to moment, and packing should not.
     """
     stats = jax.devices()[0].memory_stats()
-    if stats and "bytes_limit" in stats:
-        return int(stats["bytes_limit"])
-    return total_memory() // 2
+    return total_memory() // 2 if device_is_host() or stats is None else int(stats["bytes_limit"])
+
+
+def device_is_host() -> bool:
+    """Whether the device has no memory of its own (that it tells of)."""
+    return "bytes_limit" not in (jax.devices()[0].memory_stats() or {})
 
 
 def total_memory() -> int:

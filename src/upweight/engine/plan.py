@@ -11,12 +11,13 @@ from upweight.base.checks import whole_number
 from upweight.base.errors import ConfigError
 from upweight.data.dataset import Dataset
 from upweight.engine.algorithm import Setup
-from upweight.engine.device import device_memory
+from upweight.engine.device import device_is_host, device_memory
 from upweight.engine.run import Run, program_key
 from upweight.engine.schedule import BLOCK_UPDATES
 
 _USABLE_SHARE = 0.8  # of the device's memory
 _STATE_COPIES = 3  # the state, its successor, and where the block began
+_HOST_BYTES_PER_STEP = 24  # of rewards, flags, and counts in float64
 _ACTIVATION_COPIES = 4  # forward, backward and what lies between
 
 
@@ -96,10 +97,16 @@ def agent_bytes(dataset: Dataset, run: Run, setup: Setup) -> int:
 
 
 def data_bytes(dataset: Dataset, run: Run, setup: Setup) -> int:
-    """What the dataset takes on the device, once for all agents."""
+    """What the dataset takes on the device, once for all agents; on a CPU, with the arrays that it is made of."""
     action_width = 1 if run.method.discrete else setup.action_size
     width = setup.observation_size + action_width + (setup.observation_size + 2 if run.method.uses_rewards else 0)
-    return int(dataset.num_steps * width * setup.dtype.itemsize)
+    on_host = 0
+    if device_is_host():
+        # the columns are asked, not read: what is too large should be refused first
+        observation = dataset._observations.dtype.itemsize * setup.observation_size
+        on_host = observation + dataset._actions.dtype.itemsize * action_width + _HOST_BYTES_PER_STEP
+        on_host += observation if run.method.uses_rewards else 0  # the next one
+    return int(dataset.num_steps * (width * setup.dtype.itemsize + on_host))
 
 
 def _size(count: int) -> str:

@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from functools import cached_property
 from typing import Any
 
+import jax
 import jax.numpy as jnp
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -20,6 +21,8 @@ from upweight.weightings.weighting import resolve_weights
 
 SCALE_FLOOR = 1e-3  # added to the standard deviation of observations, as d3rlpy and TD3+BC do
 REWARD_RANGE = 1000.0
+_ALIGNMENT = 64  # bytes
+_BLOCK_ROWS = 2**18  # of which statistics are computed at a time, in float64
 ACTION_SLACK = 1e-3  # how far beyond [-1, 1] an action may be and count as rounded
 PRECISIONS = {"float32": ("float32", "float32"), "bfloat16": ("float32", "bfloat16"), "float64": ("float64", "float64")}
 
@@ -42,19 +45,24 @@ def make_setup(dataset: Dataset, precision: str) -> Setup:
 
 def make_data(dataset: Dataset, method: Algorithm, setup: Setup) -> Data:
     """The dataset as one array of rows on the device, so that a batch is one gather."""
-    count = dataset.num_steps
-    parts: list[Any] = [dataset.observations.reshape(count, -1), dataset.actions.reshape(count, -1)]
+    columns: list[Any] = [dataset.observations, dataset.actions]
     if method.uses_rewards:
-        parts += [
-            dataset.next_observations.reshape(count, -1),
-            dataset.rewards[:, None],
-            dataset.terminated[:, None],
-        ]
-    rows = np.concatenate([np.asarray(part, setup.dtype) for part in parts], axis=1)
+        columns += [dataset.next_observations, dataset.rewards, dataset.terminated]
+    parts = [column.reshape(dataset.num_steps, -1) for column in columns]
+    rows = _empty_rows(dataset.num_steps, sum(part.shape[1] for part in parts), setup.dtype)
+    np.concatenate(parts, axis=1, out=rows, casting="unsafe")
     layout = EpisodeLayout(
         jnp.asarray(dataset.starts.astype(np.uint32)), jnp.asarray(dataset.num_transitions.astype(np.uint32))
     )
-    return Data(jnp.asarray(rows), layout)
+    return Data(jax.device_put(rows), layout)
+
+
+def _empty_rows(count: int, width: int, dtype: Any) -> NDArray[Any]:
+    """[count, width], begun where JAX needs arrays to begin on a CPU in order to share the memory instead of copying it."""
+    size = count * width * dtype.itemsize
+    memory = np.empty(size + _ALIGNMENT, np.uint8)
+    start = -memory.ctypes.data % _ALIGNMENT
+    return memory[start : start + size].view(dtype).reshape(count, width)
 
 
 def make_parts(dataset: Dataset, runs: Sequence[Run]) -> list["Part"]:
@@ -134,20 +142,18 @@ class Part:
     def _rows(self, column: NDArray[Any]) -> NDArray[Any]:
         """Of the steps of its episodes, each once, as [m, ...]."""
         column = column.reshape(self.whole.num_steps, -1)
-        return column if len(self._steps) == self.whole.num_steps else column[self._steps]
-
-    @cached_property
-    def _steps(self) -> NDArray[np.int64]:
-        return self.whole.episodes.steps_of(self._used)
+        is_all = len(self._used) == self.whole.num_episodes
+        return column if is_all else column[self.whole.episodes.steps_of(self._used)]
 
     @cached_property
     def observation_statistics(self) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
         """Mean and standard deviation (plus a little) of observations over trainable steps, unweighted."""
         counts = np.repeat(self.multiplicity[self._used], self.whole.lengths[self._used])
-        counts = counts * self.whole.trainable[self._steps]
+        counts *= self._rows(self.whole.trainable)[:, 0]
         rows = self._rows(self.whole.observations)
-        mean = (counts @ rows.astype(np.float64)) / counts.sum()
-        variance = (counts @ (rows - mean) ** 2) / counts.sum()
+        blocks = [slice(first, first + _BLOCK_ROWS) for first in range(0, len(rows), _BLOCK_ROWS)]
+        mean = sum(counts[block] @ rows[block].astype(np.float64) for block in blocks) / counts.sum()
+        variance = sum(counts[block] @ (rows[block] - mean) ** 2 for block in blocks) / counts.sum()
         return mean, np.sqrt(variance) + SCALE_FLOOR
 
     @cached_property
