@@ -105,15 +105,16 @@ class Check:
         return 0 < self.seeds < FEW_RUNS
 
     def cells(self) -> list[str]:
-        """As a row of a table."""
+        """As a row of a table; without data, the beginning of one."""
+        if not self.datasets:
+            return [self.method, self.what, self.verdict]
         if self.correlation is not None:
             numbers = [_shown(self.correlation, 2, "+")]
         else:
             numbers = [_shown(self.improvement), _ends(self.improvement_over_datasets)]
             numbers += [_shown(self.gain, 3, "+"), _ends(self.gain_over_datasets, 3, "+")]
         verdict = f"{self.verdict} (few seeds)" if self.has_few_seeds else self.verdict
-        counts = [str(self.datasets), str(self.seeds)] if self.datasets else ["", ""]
-        return [self.method, self.what, verdict, *numbers, *counts]
+        return [self.method, self.what, verdict, *numbers, str(self.datasets), str(self.seeds)]
 
 
 @dataclass(frozen=True)
@@ -166,7 +167,8 @@ class Claim:
             return f"{head}\n  {NO_DATA}"
         compared = ("rank correlation",) if GROWS in self.wanted else _COMPARED
         header = ["algorithm", "sampler", "verdict", *compared, "datasets", "seeds"]
-        rows = table([check.cells() for check in self.checks if check.datasets], header=header, align=str.ljust)
+        cells = [check.cells() for check in self.checks]
+        rows = table([row + [""] * (len(header) - len(row)) for row in cells], header=header, align=str.ljust)
         counts = ", ".join(f"{method} {each}" for method, each in support.items())
         return "\n  ".join([head, f"checks that support it: {counts}", *rows.split("\n")])
 
