@@ -62,7 +62,7 @@ def test_algorithms_are_counted_apart(store: Store) -> None:
         add_runs(store, "hopper-expert-random-1", "Uniform", around(0.5), algorithm=algorithm)
         add_runs(store, "hopper-expert-random-1", "RW", around(level), algorithm=algorithm)
     replication = check(store)
-    assert "support it: BC 1 of 8 (7 without data), TD3+BC 0 of 8 (1 to the contrary, 7 without data)" in str(
+    assert "support it, BC: 1 of 8 (7 without data); TD3+BC: 0 of 8 (1 to the contrary, 7 without data)" in str(
         replication
     )
     support = replication.to_dict()["claims"][0]["support"]
@@ -205,7 +205,7 @@ def test_over_datasets_is_another_question(store: Store) -> None:
     assert (found.verdict, found.verdict_over_datasets) == ("better", "not shown")
     assert found.improvement is not None and found.improvement_over_datasets is not None
     assert found.improvement_over_datasets.low < 0.5 < found.improvement.low
-    assert "BC 1 of 8 (0 over datasets, 7 without data)" in str(check(store))
+    assert "BC: 1 of 8 (0 over datasets, 7 without data)" in str(check(store))
 
 
 def test_weightings_of_a_plain_experiment_with_cql_are_in_tables_and_claims(store: Store, tmp_path: Path) -> None:
@@ -249,7 +249,7 @@ def test_command(store: Store, tmp_path: Path, capsys: pytest.CaptureFixture[str
     add_runs(store, "hopper-expert-random-1", "RW", around(0.9))
     assert main(["replicate", str(store.path), "--resamples", "100"]) == 0
     text = capsys.readouterr().out
-    assert "Claim: RW and AW beat Uniform at each sigma\n  checks that support it: BC 1 of 8 (7 without data)" in text
+    assert "Claim: RW and AW beat Uniform at each sigma\n  checks that support it, BC: 1 of 8 (7 without data)" in text
     assert "few seeds" not in text
     assert "1.00 [1.00, 1.00]" in text
     assert "Claim: no loss on regular sets\n  no data" in text

@@ -169,8 +169,8 @@ class Claim:
         header = ["algorithm", "sampler", "verdict", *compared, "datasets", "seeds"]
         cells = [check.cells() for check in self.checks]
         rows = table([row + [""] * (len(header) - len(row)) for row in cells], header=header, align=str.ljust)
-        counts = ", ".join(f"{method} {each}" for method, each in support.items())
-        return "\n  ".join([head, f"checks that support it: {counts}", *rows.split("\n")])
+        counts = "; ".join(f"{method}: {each}" for method, each in support.items())
+        return "\n  ".join([head, f"checks that support it, {counts}", *rows.split("\n")])
 
 
 @dataclass(frozen=True)
