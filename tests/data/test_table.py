@@ -4,17 +4,13 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
+import polars as pl
 import pyarrow as pa
 import pytest
 
 import upweight as uw
 
-
-def as_polars(columns: dict[str, list[Any]]) -> Any:
-    return pytest.importorskip("polars").DataFrame(columns)
-
-
-FRAMES = {"mapping": dict, "pandas": pd.DataFrame, "polars": as_polars, "Arrow": pa.table}
+FRAMES = {"mapping": dict, "pandas": pd.DataFrame, "polars": pl.DataFrame, "Arrow": pa.table}
 
 
 def steps() -> dict[str, list[Any]]:
@@ -232,6 +228,13 @@ class TestRewards:
         assert not table({"rewards": None}).has_rewards
         frame = {name: cells for name, cells in steps().items() if name != "reward"}
         assert uw.Dataset.from_frame(frame, success="terminated").returns.tolist() == [1.0, 0.0]
+
+    def test_that_nothing_is_said_about_are_none_with_a_warning(self) -> None:
+        frame = {name: cells for name, cells in steps().items() if name != "reward"}
+        with pytest.warns(
+            uw.UpweightWarning, match=r"data without rewards; name it with rewards=... \(--rewards\), or .*--success"
+        ):
+            assert not uw.Dataset.from_frame(frame).has_rewards
 
     def test_with_gaps_are_an_error_that_names_the_option(self) -> None:
         with pytest.raises(uw.DatasetError, match=r"'r': 3 of 5 rows have no reward; .*missing_rewards='zero'"):

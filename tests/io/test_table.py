@@ -96,10 +96,9 @@ class TestCsv:
             uw.load(icu)
         message = str(caught.value)
         for words in (
-            "episode, observations, actions, rewards",
+            "episode, observations, actions:",
             "--episode",
             "TOML",
-            "success=..., --success",
             "the table has stay_id, hour, age",
         ):
             assert words in message

@@ -4,6 +4,7 @@ Frames, CSV files and Parquet files all come in through :func:`from_frame`; :met
 keys of a layout mean.
 """
 
+import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any, TypedDict, get_type_hints
@@ -11,7 +12,7 @@ from typing import Any, TypedDict, get_type_hints
 import numpy as np
 from numpy.typing import NDArray
 
-from upweight.base.errors import DatasetError
+from upweight.base.errors import DatasetError, UpweightWarning
 from upweight.base.names import closest, hint
 from upweight.data.cells import check_filled, encode, identifiers, numbers, one_hot, times
 from upweight.data.columns import ArrayColumn
@@ -50,7 +51,7 @@ _USUAL = {  # names of columns that nothing is said about
     "terminated": (*NAMES["terminated"], *NAMES["done"]),
     "episode": ("episode", "episode_index", "episode_id"),
 }
-_NEEDED = ("episode", "observations", "actions", "rewards")
+_NEEDED = ("episode", "observations", "actions")
 _MOST_NAMES = 40  # of columns in a message
 
 
@@ -116,14 +117,10 @@ def choose_columns(names: Sequence[str], layout: Mapping[str, Any], *, source: s
             chosen[part] = [wanted] if wanted in names or part not in SEVERAL else _alike(wanted, names) or [wanted]
         elif wanted is not None:
             chosen[part] = list(wanted)
-    silent = [
-        part for part in _NEEDED if part not in chosen and (part != "rewards" or not {part, "success"} & set(layout))
-    ]
-    if silent:
-        instead = "; flags of success will do for rewards (success=..., --success)" if "rewards" in silent else ""
+    if silent := [part for part in _NEEDED if part not in chosen]:
         raise DatasetError(
             f"{source}: nothing says which columns are {', '.join(silent)}: say it with {'=..., '.join(silent)}=... "
-            f"(--{', --'.join(silent)}, or in a TOML file beside the table){instead}; {_columns_of(names)}"
+            f"(--{', --'.join(silent)}, or in a TOML file beside the table); {_columns_of(names)}"
         )
     for part, wanted in chosen.items():
         for name in wanted:
@@ -240,6 +237,13 @@ class _Table:
 
     def rewards(self) -> NDArray[Any] | None:
         if "rewards" not in self.chosen:
+            if not {"rewards", "success"} & set(self._layout):
+                warnings.warn(
+                    f"{self._source}: no column is called rewards, and none is named, so these are data without rewards; "
+                    "name it with rewards=... (--rewards), or flags of success with success=... (--success)",
+                    UpweightWarning,
+                    stacklevel=2,
+                )
             return None
         (name,) = self.chosen["rewards"]
         rewards = self.numbers(name)

@@ -142,7 +142,7 @@ def _facts(report: Report, created: datetime) -> str:
     updates = sorted(set(results.updates.values()))
     by_method = ", ".join(f"{method} {count:,}" for method, count in results.updates.items())
     left_out = len(results.runs) - len(results.shown)
-    diverged = sum(run.diverged for run in results.shown)
+    diverged, versions = sum(run.diverged for run in results.shown), list(results.versions.items())
     rows = {
         "store": ", ".join(results.sources),
         "runs": f"{len(results.runs):,}" + (f", of which {left_out:,} are listed but not shown" if left_out else ""),
@@ -151,8 +151,7 @@ def _facts(report: Report, created: datetime) -> str:
         "seeds": f"{len(seeds)} ({', '.join(map(str, seeds))})",
         **(_how_scored(results, intervals) if results.shown else {}),
         **{f"settings of {run.method}": run.settings for run in results.runs if run.settings},
-        "made with": "; ".join(f"{name} {' and '.join(found)}" for name, found in results.versions.items())
-        or "unknown",
+        **({"made with": "; ".join(f"{name} {' and '.join(found)}" for name, found in versions)} if versions else {}),
         "date": f"{created:%Y-%m-%d %H:%M} {created.tzname() or ''}".strip(),
     }
     missing = [f"{each.title} ({each.missing})" for each in report.figures if not each.pictures]
@@ -263,7 +262,8 @@ def _runs(runs: Sequence[ReportRun]) -> str:
         cells += [f"<td>{_best(run)}</td>"] if chosen else []
         lines.append(f"<tr>{''.join(cells)}</tr>")
     table = html_table("Every run", names, f"<tbody>{chr(10).join(lines)}</tbody>")
-    return f'<details class="runs"><summary>All {len(runs):,} runs</summary>{table}</details>'
+    summary = "The run" if len(runs) == 1 else f"All {len(runs):,} runs"
+    return f'<details class="runs"><summary>{summary}</summary>{table}</details>'
 
 
 def _best(run: ReportRun) -> str:
