@@ -150,7 +150,8 @@ def test_from_the_command_line(cache: Path, capsys: pytest.CaptureFixture[str]) 
     assert saved.metadata["recipe"]["seed"] == 2
     assert main(["make", "--list"]) == 0
     assert capsys.readouterr().out.split() == uw.recipe_names()
-    assert main(["make", "cartpole-random", "--steps", "50", "-o", str(output), "--json"]) == 0
+    again = ["make", "cartpole-random", "--steps", "50", "-o", str(output), "--overwrite", "--json"]
+    assert main(again) == 0
     assert json.loads(capsys.readouterr().out)["steps"] >= 50
 
 
