@@ -8,8 +8,8 @@ PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 demo: .venv/demo.done ## make a mixed dataset in a simulator, train with five samplers, print the table, write the report
 	$(BIN)/upweight demo --output demo
 
-test: .venv/dev.done ## the whole suite
-	$(BIN)/python -m pytest
+test: .venv/dev.done ## the whole suite, in two processes: JAX and the simulators leave one core of two idle
+	$(BIN)/python -m pytest -n 2 --dist loadfile
 
 check: lint ## lint, types and the fast tests
 	$(BIN)/python -m pytest -m "not slow"
