@@ -12,7 +12,7 @@ test: .venv/dev.done ## the whole suite, in two processes: JAX and the simulator
 	$(BIN)/python -m pytest -n 2 --dist loadfile
 
 check: lint ## lint, types and the fast tests
-	$(BIN)/python -m pytest -m "not slow"
+	$(BIN)/python -m pytest -n 2 --dist loadfile -m "not slow"
 
 lint: .venv/dev.done
 	$(BIN)/ruff check .
