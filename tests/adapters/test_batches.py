@@ -44,6 +44,20 @@ def test_what_was_made_ahead_does_not_count_as_drawn() -> None:
     np.testing.assert_array_equal(next(ahead).observations, next(plain).observations)
 
 
+@pytest.mark.parametrize("arrays", ["numpy", "torch", "jax"])
+def test_a_log_without_rewards_can_be_drawn_from(arrays: str) -> None:
+    """Its rewards are NaN: who needs them notices, and who copies actions does not look."""
+    ds = uw.Dataset.from_arrays(
+        observations=np.arange(8.0)[:, None], actions=np.arange(8.0), rewards=None, terminated=np.arange(8) % 4 == 3
+    )
+    batch = next(uw.batches(ds, "uniform", 32, arrays=arrays))
+    np.testing.assert_array_equal(batch.actions, batch.observations[:, 0])
+    assert np.isnan(np.asarray(batch.rewards)).all() and batch.rewards.shape == (32,)
+    for weighting in ("rw", "aw", "top"):
+        with pytest.raises(uw.DatasetError, match=r"no rewards, so there are no returns to weight by.*success=NAME"):
+            uw.batches(ds, weighting, arrays=arrays)
+
+
 @pytest.mark.parametrize(
     ("options", "message"),
     [

@@ -23,7 +23,7 @@ class Transitions(NamedTuple):
 
     observations: NDArray[Any]  # [B, ...]
     actions: NDArray[Any]  # [B, ...]
-    rewards: NDArray[Any]  # [B]
+    rewards: NDArray[Any]  # [B]; NaN if the log has none
     next_observations: NDArray[Any]  # [B, ...]
     terminated: NDArray[np.bool_]  # [B]
 
@@ -301,9 +301,8 @@ class Dataset(Shown):
             following = self.observations[index + ~self._is_last[index]]
         else:
             following = self.next_observations[index]
-        return Transitions(
-            self.observations[index], self.actions[index], self.rewards[index], following, self.terminated[index]
-        )
+        rewards = self.rewards[index] if self.has_rewards else np.full(index.shape, np.nan, np.float32)
+        return Transitions(self.observations[index], self.actions[index], rewards, following, self.terminated[index])
 
     # ---- other datasets from this one ---------------------------------------------------------------------------
     def subset(self, episodes: ArrayLike) -> "Dataset":
