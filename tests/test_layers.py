@@ -30,6 +30,18 @@ ALLOWED = {
     "studies": {"data", "weightings", "engine", "rollout", "recipes", "loading"},
     "sweeps": {"data", "weightings", "engine", "rollout", "recipes", "loading", "studies"},
     "report": {"data", "engine", "studies", "paper"},
+    "selection": {
+        "data",
+        "weightings",
+        "samplers",
+        "policies",
+        "engine",
+        "rollout",
+        "loading",
+        "studies",
+        "inspection",
+        "report",
+    },
 }
 ALLOWED["cli"] = {*ALLOWED, ""}
 NUMPY_ONLY = {"base", "data", "paper", "weightings", "samplers"}
