@@ -1,6 +1,7 @@
 """``upweight evaluate``, on a folder as ``upweight train`` leaves it."""
 
 import json
+import sys
 from pathlib import Path
 
 import pytest
@@ -75,3 +76,13 @@ def test_bad_input(runs: Path, capsys: pytest.CaptureFixture[str], options: tupl
 def test_an_empty_folder(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["evaluate", str(tmp_path), "--env", "CartPole-v1"]) == 2
     assert "expected policies/run-000.safetensors" in capsys.readouterr().err
+
+
+def test_an_environment_of_ones_own(runs: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    code = "import gymnasium\n\ndef build():\n    return gymnasium.make('CartPole-v1', max_episode_steps=5)\n"
+    (runs / "own_cart.py").write_text(code)
+    monkeypatch.chdir(runs)
+    monkeypatch.setattr(sys, "path", [*sys.path])
+    assert main(["evaluate", ".", "--env", "own_cart:build", "--episodes", "2", "--workers", "1"]) == 0
+    report = json.loads((runs / "evaluation.json").read_text())
+    assert {length for entry in report["policies"] for length in entry["lengths"]} == {5}

@@ -1,5 +1,6 @@
 import sys
 import warnings
+from pathlib import Path
 
 import gymnasium
 import numpy as np
@@ -37,6 +38,19 @@ class TestMakeEnvironment:
     def test_unknown_ids(self, env_id: str, message: str) -> None:
         with pytest.raises(uw.RolloutError, match=message):
             uw.make_environment(env_id)
+
+    def test_a_function_that_builds_one(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        code = "import gymnasium\n\ndef build():\n    return gymnasium.make('CartPole-v1', max_episode_steps=7)\n"
+        (tmp_path / "plant_of_a_test.py").write_text(code)
+        monkeypatch.syspath_prepend(tmp_path)
+        assert uw.make_environment("plant_of_a_test:build").observation_space.shape == (4,)
+        assert environment_spaces("plant_of_a_test:build") == (4, 2, True, 0)
+        layer = (np.ones((4, 2), np.float32), np.zeros(2, np.float32))
+        policy = uw.Policy("categorical", (layer,), observation_mean=np.zeros(4), observation_scale=np.ones(4))
+        played = uw.evaluate([policy] * 2, "plant_of_a_test:build", episodes=2, stochastic=True, workers=2)
+        assert max(each.lengths.max() for each in played) == 7
+        with pytest.raises(uw.RolloutError, match="unknown environment 'plant_of_a_test:biuld'"):
+            uw.make_environment("plant_of_a_test:biuld")
 
     def test_without_gymnasium(self, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setitem(sys.modules, "gymnasium", None)

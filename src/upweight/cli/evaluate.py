@@ -8,7 +8,7 @@ from typing import Any
 from upweight.base.errors import DatasetError, RolloutError
 from upweight.base.files import write_json
 from upweight.base.text import number, table
-from upweight.cli.options import add_json, add_overwrite, check_free, count
+from upweight.cli.options import add_environment, add_json, add_overwrite, check_free, count
 from upweight.cli.terminal import print_json
 from upweight.inspection.effect import describe_weighting
 from upweight.policies.policy import Policy, load_policy
@@ -33,7 +33,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "trained", metavar="RUN", type=Path, help="folder written by `upweight train`, or one policy file"
     )
-    parser.add_argument("--env", metavar="ID", help="the environment, e.g. Hopper-v5 (default: what the dataset says)")
+    add_environment(parser)
     parser.add_argument("--episodes", type=count, default=20, help="episodes per policy (default: 20)")
     parser.add_argument(
         "--seed", type=int, default=0, help="of the episodes, which are the same for every policy (default: 0)"

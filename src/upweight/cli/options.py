@@ -1,7 +1,9 @@
 """Arguments that several commands share."""
 
 import argparse
+import os
 import re
+import sys
 import tomllib
 from collections.abc import Callable, Sequence
 from dataclasses import MISSING, Field, fields
@@ -30,6 +32,22 @@ def count(text: str) -> int:
     except (ValueError, OverflowError):  # no number, or an infinite one
         pass
     raise argparse.ArgumentTypeError(f"expected a whole number such as 100000, 1e5 or 100_000, found {text!r}")
+
+
+def add_environment(parser: argparse._ActionsContainer, default: str = "what the dataset says") -> None:
+    parser.add_argument(
+        "--env",
+        metavar="ID",
+        type=_environment,
+        help=f"the environment: an id such as Hopper-v5, or module:function for one of your own (default: {default})",
+    )
+
+
+def _environment(text: str) -> str:
+    """A type for argparse; a module may lie in the current folder."""
+    if ":" in text and os.getcwd() not in sys.path:
+        sys.path.insert(0, os.getcwd())
+    return text
 
 
 def add_data(parser: argparse.ArgumentParser, name: str = "data", what: str = "the dataset") -> None:

@@ -12,6 +12,7 @@ from upweight.base.optional import importing
 from upweight.base.text import number, table
 from upweight.cli.options import (
     add_data,
+    add_environment,
     add_evaluate_every,
     add_json,
     add_reading,
@@ -86,7 +87,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     group = parser.add_argument_group("evaluation on the way")
     add_evaluate_every(group, "each agent")
-    group.add_argument("--env", metavar="ID", help="the environment, e.g. Hopper-v5 (default: what the dataset says)")
+    add_environment(group)
     group.add_argument("--episodes", type=count, default=20, help="per agent and point (default: 20)")
     group.add_argument("--workers", type=int, help="processes that simulate (default: one per core)")
     add_json(parser, "a table")

@@ -48,7 +48,7 @@ def register_environments() -> None:
 
 
 def make_environment(env_id: str) -> Any:
-    """A ``gymnasium.Env``: the environment with its time limit, as every part of this package sees it."""
+    """A ``gymnasium.Env`` with its time limit, as every part of this package sees it: of an id, or of ``module:function``."""
     spec = find_spec(env_id)
     gymnasium = _gymnasium()
     try:
@@ -73,14 +73,28 @@ def close_environment(environment: Any) -> None:
 
 
 def find_spec(env_id: str) -> Any:
-    """What is registered under an id (a ``gymnasium.EnvSpec``)."""
+    """What is registered under an id, or what ``module:function`` builds (a ``gymnasium.EnvSpec``)."""
     gymnasium = _gymnasium()
     register_environments()
     try:
         return gymnasium.spec(env_id)
     except (gymnasium.error.Error, ImportError, TypeError, ValueError) as error:
+        if _builder(env_id) is not None:
+            return gymnasium.envs.registration.EnvSpec(env_id, entry_point=env_id)
         meant = hint(str(env_id), gymnasium.registry, most=3, otherwise=f"({error})")
         raise RolloutError(f"unknown environment {env_id!r}; {meant}") from None
+
+
+def _builder(env_id: Any) -> Any:
+    """The function that ``module:function`` names, if there is one."""
+    module, _, function = str(env_id).partition(":")
+    try:
+        found = getattr(importlib.import_module(module), function, None) if function else None
+    except ModuleNotFoundError:
+        return None
+    except Exception as error:  # somebody else's code
+        raise RolloutError(f"{env_id}: cannot be imported ({type(error).__name__}: {error})") from error
+    return found if callable(found) else None
 
 
 class Spaces(NamedTuple):
