@@ -19,7 +19,12 @@ from support.datasets import random_dataset, with_arrays, with_returns
 from support.training import SMALL, build, dataset_for, draws, parameters, small_config
 from upweight.base.errors import CheckpointError
 from upweight.base.progress import listening
-from upweight.engine import plan as plan_module, schedule as schedule_module, train as train_module
+from upweight.engine import (
+    advance as advance_module,
+    plan as plan_module,
+    schedule as schedule_module,
+    train as train_module,
+)
 from upweight.policies.safetensors_file import read_safetensors
 
 pytestmark = pytest.mark.slow
@@ -251,7 +256,7 @@ def test_results_do_not_depend_on_how_long_chunks_are(monkeypatch: pytest.Monkey
     configs = [small_config("td3_bc"), small_config("td3_bc", actor_learning_rate=1e38)]
     runs, heard, results = [uw.Run(config, "rw", seed) for seed, config in enumerate(configs)], [], []
     for seconds in (0.0, 0.02, 1e9):
-        monkeypatch.setattr(train_module, "CHUNK_SECONDS", seconds)
+        monkeypatch.setattr(advance_module, "CHUNK_SECONDS", seconds)
         told: list[int] = []
         with listening(lambda _, done, *__, told=told: told.append(done)):
             results.append(uw.train(dataset_for("td3_bc"), runs, num_updates=501, log_every_updates=100))
@@ -275,7 +280,7 @@ def test_a_training_goes_on_within_a_log_interval(
     ds = dataset_for("td3_bc")
     runs = [uw.Run(small_config("td3_bc", actor_learning_rate=rate), "rw") for rate in (1e-3, 1e38)]
     whole = uw.train(ds, runs, num_updates=300, log_every_updates=100)
-    monkeypatch.setattr(train_module, "CHUNK_SECONDS", 0.0)
+    monkeypatch.setattr(advance_module, "CHUNK_SECONDS", 0.0)
     for _ in range(2):
         with pytest.raises(train_module.TrainingPaused, match=r"paused at (4|8) of 300 updates"):
             uw.train(ds, runs, num_updates=300, log_every_updates=100, output=tmp_path / "out", resume=True, deadline=0)

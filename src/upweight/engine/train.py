@@ -5,15 +5,13 @@ import logging
 import math
 import time
 import warnings
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
-from itertools import islice
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import jax
-import numpy as np
 
 from upweight.base.background import Background
 from upweight.base.checks import whole_number
@@ -22,6 +20,7 @@ from upweight.base.interrupts import Interrupts, interrupts_wait
 from upweight.base.progress import report, showing
 from upweight.data.action_codes import codes_note
 from upweight.data.dataset import Dataset
+from upweight.engine.advance import Advance, advances, speed
 from upweight.engine.agreement import Comparison
 from upweight.engine.algorithm import Setup
 from upweight.engine.checkpoint import take_snapshot
@@ -30,7 +29,7 @@ from upweight.engine.extraction import extract_policies
 from upweight.engine.folder import TrainingFolder, describe_training
 from upweight.engine.plan import Plan, make_plan
 from upweight.engine.points import CHOSEN, Points, make_watch
-from upweight.engine.population import Agents, Data, Interval, Program, Progress
+from upweight.engine.population import Agents, Interval, Program, Progress
 from upweight.engine.prepare import Part, make_agents, make_data, make_parts, make_setup
 from upweight.engine.result import RunResult
 from upweight.engine.run import Run, check_runs
@@ -46,7 +45,6 @@ class TrainingPaused(UpweightError):
     """A training met its deadline; its folder holds a checkpoint to go on from with ``resume=True``."""
 
 
-CHUNK_SECONDS = 2.0  # between two looks at the device: for progress, checkpoints, deadlines and Ctrl-C
 _log = logging.getLogger("upweight")
 
 
@@ -177,50 +175,6 @@ class _Task:
         return [record for record in history if record["run"] == number]
 
 
-class Advance(NamedTuple):
-    """A population some updates later."""
-
-    progress: Progress  # used up when the next advance is asked for
-    num_updates: int  # in all
-    records: list[Record]  # at the end of a log interval: a mean of each metric, per run that was healthy
-
-
-def advances(
-    program: Program, agents: Agents, data: Data, progress: Progress, done: int, task: _Task
-) -> Iterator[Advance]:
-    """The training itself, a chunk of about two seconds at a time; nothing but the device changes.
-
-    A chunk ends where a log interval does, or where policies are evaluated, at the latest. The first is one piece; the next
-    are as long as the last one's speed promises.
-    """
-    pieces = 1
-    while done < task.num_updates:
-        began, chunk = time.perf_counter(), list(islice(task.schedule.pieces(done), pieces))
-        for piece in chunk:
-            progress = program.advance(progress, agents, data, piece)
-        jax.block_until_ready(progress)  # type: ignore[no-untyped-call]
-        done, records = chunk[-1].end, []
-        pieces = max(1, int(len(chunk) * CHUNK_SECONDS / (time.perf_counter() - began)))
-        if progress.interval is not None and done == task.schedule.interval_end(chunk[-1].first):
-            records = _records(task.numbers, done, *jax.device_get((progress.interval.sums, progress.interval.counts)))
-            progress = progress._replace(interval=None)
-        yield Advance(progress, done, records)
-
-
-def _records(numbers: Sequence[int], done: int, sums: Mapping[str, Any], counts: Mapping[str, Any]) -> list[Record]:
-    """Mean of each metric over the healthy updates that reported it, per run; runs that had none are left out."""
-    records: list[Record] = []
-    for place, number in enumerate(numbers):
-        means = {
-            name: float(np.float64(total[place]) / counts[name][place])
-            for name, total in sums.items()
-            if counts[name][place] > 0
-        }
-        if means:
-            records.append({"run": number, "updates": done, **means})
-    return records
-
-
 def _train_program(
     task: _Task, recorder: "_Recorder | None", callbacks: Sequence[Callback], points: Points | None
 ) -> list[RunResult]:
@@ -254,12 +208,12 @@ def _train_waiting(
     report(task.title, done, task.num_updates, "compiling")
     with recorder.writing if recorder is not None else contextlib.nullcontext():
         began, latest = time.perf_counter(), list[Record]()
-        for step in advances(program, agents, data, progress, done, task):
+        for step in advances(program, agents, data, progress, done, task.schedule, task.numbers):
             rate = (step.num_updates - done) / (time.perf_counter() - began)
             progress, done, records = step
             history += records
             latest = records or latest
-            report(task.title, done, task.num_updates, _detail(rate, len(task.runs), latest))
+            report(task.title, done, task.num_updates, speed(rate, len(task.runs), latest))
             for callback in callbacks if progress.interval is None else ():
                 callback(records)
             is_point = points is not None and task.schedule.is_point(done)
@@ -366,10 +320,3 @@ def _results(
         )
         results.append(result)
     return results
-
-
-def _detail(rate: float, agents: int, records: Sequence[Record]) -> str:
-    """Speed and losses for the progress bar."""
-    text = f"{rate:,.0f} updates/s each, {rate * agents:,.0f} in all"
-    names = [name for name in (records[0] if records else {}) if name.endswith("loss")]
-    return ", ".join([text, *(f"{name} {np.median([r[name] for r in records]):.4g}" for name in names)])
