@@ -40,6 +40,7 @@ class Batch(NamedTuple):
     next_observations: Array  # [B, d]
     terminated: Array  # [B], 0 or 1
     weights: Array | None  # [B] loss weights where samples are reweighted rather than resampled
+    next_choice: Any = None  # [B, ...] what a given policy does at the next observations, where one is evaluated
 
 
 class Batches(NamedTuple):

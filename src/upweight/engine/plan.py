@@ -15,7 +15,7 @@ from upweight.engine.device import device_is_host, device_memory
 from upweight.engine.run import Run, program_key
 from upweight.engine.schedule import BLOCK_UPDATES
 
-_USABLE_SHARE = 0.8  # of the device's memory
+USABLE_SHARE = 0.8  # of the device's memory
 _STATE_COPIES = 3  # the state, its successor, and where the block began
 _HOST_BYTES_PER_STEP = 24  # of rewards, flags, and counts in float64
 _ACTIVATION_COPIES = 4  # forward, backward and what lies between
@@ -69,7 +69,7 @@ def make_plan(dataset: Dataset, runs: Sequence[Run], setup: Setup, *, max_agents
     for members in groups.values():
         first = runs[members[0]]
         per_agent, shared = agent_bytes(dataset, first, setup), data_bytes(dataset, first, setup)
-        fits = int((_USABLE_SHARE * limit - shared) // per_agent)
+        fits = int((USABLE_SHARE * limit - shared) // per_agent)
         if fits < 1:
             raise ConfigError(
                 f"{first.method.name}: one agent needs about {_size(shared + per_agent)} with its data, "

@@ -11,6 +11,7 @@ import jax
 import jax.numpy as jnp
 
 from upweight.engine.algorithm import Algorithm, Array, Batch, Batches, Setup
+from upweight.engine.choices import Choices, take_choices
 from upweight.engine.config import Config
 from upweight.engine.sampling import EpisodeLayout, EpisodeTable, draw_steps
 from upweight.engine.schedule import Piece
@@ -31,6 +32,7 @@ class Agents(NamedTuple):
     reward_scale: Array  # [A]
     action_low: Array | None  # [A, a] what -1 stands for, where actions are numbers
     action_high: Array | None  # [A, a] what 1 stands for
+    policy: Array | None = None  # int32 [A] which of the given policies it evaluates, if it does
 
 
 class Data(NamedTuple):
@@ -38,6 +40,7 @@ class Data(NamedTuple):
 
     rows: Array  # [M, width]: observation, action and, if needed, next observation, reward, terminated; as they were given
     layout: EpisodeLayout
+    next_choices: Choices | None = None  # [P, M, ...] what given policies do at the next observations
 
 
 class Interval(NamedTuple):
@@ -195,7 +198,8 @@ class Program:
             observations, following = (
                 (part - agent.observation_mean) / agent.observation_scale for part in (observations, following)
             )
-        return Batch(observations, actions, rewards, following, terminated, weights)
+        choice = None if agent.policy is None else take_choices(data.next_choices, agent.policy, steps)
+        return Batch(observations, actions, rewards, following, terminated, weights, choice)
 
 
 def _all_finite(states: Any) -> Array:

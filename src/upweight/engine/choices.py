@@ -1,0 +1,166 @@
+r"""What given policies do at given observations, as arrays: computed once, whatever networks the policies are made of.
+
+Critics that evaluate a policy need its action at the next observation of a step, thousands of times. The policy does not change,
+so :math:`P \times M` choices are computed before; all seeds of a policy share them.
+"""
+
+from collections.abc import Sequence
+from functools import partial
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from numpy.typing import NDArray
+
+from upweight.base.errors import ConfigError
+from upweight.data.dataset import Dataset
+from upweight.engine.algorithm import Setup
+from upweight.engine.nn import MLP, Linear, apply_mlp
+from upweight.policies.policy import LOG_STD_RANGE, Policy
+
+Array = jax.Array
+Bounds = tuple[NDArray[np.float32], NDArray[np.float32]]  # [a] what -1 and 1 stand for
+_BLOCK_ROWS = 2**15
+_ARRAYS = ("observation_mean", "observation_scale", "log_std", "action_low", "action_high")
+_RANGES = (0.1, 1.5)  # of a policy's actions, over that of the data's: beyond, they are in another unit
+
+
+class Discrete(NamedTuple):
+    """Of actions that are numbered."""
+
+    probabilities: Any  # [P, M, n]
+
+
+class Continuous(NamedTuple):
+    r""":math:`a = k f(\mu + \sigma\epsilon) + o` with f = tanh where squashed, else clip to [-1, 1]; in the critics' unit."""
+
+    mean: Any  # [P, M, a]
+    std: Any  # [P, M, a], or [P, 1, a] where it is the same everywhere
+    squashed: Any  # bool [P, 1, 1]
+    slope: Any  # [P, 1, a] k, from the unit of the policy to that of the critic
+    offset: Any  # [P, 1, a] o
+
+    def actions(self, noise: Array | None) -> Array:
+        """Of gathered rows [..., a]; ``noise`` is standard normal."""
+        raw = self.mean if noise is None else self.mean + self.std * noise
+        inside = jnp.where(self.squashed, jnp.tanh(raw), jnp.clip(raw, -1, 1))
+        return self.slope * inside + self.offset
+
+
+Choices = Discrete | Continuous
+
+
+def take_choices(choices: Any, policy: Array, rows: Array) -> Any:
+    """Of one policy at some of the observations; leaves [P, M, ...] or [P, 1, ...] become [B, ...]."""
+    return jax.tree.map(lambda leaf: leaf[policy, rows if leaf.shape[1] > 1 else jnp.zeros_like(rows)], choices)
+
+
+def is_random(policy: Policy) -> bool:
+    """Whether its actions have to be drawn: of discrete ones expectations are taken."""
+    return policy.kind in {"gaussian", "tanh_gaussian"}
+
+
+def choice_bytes(policies: Sequence[Policy], num_observations: int, itemsize: int) -> int:
+    """What the choices of one policy take."""
+    return num_observations * max(len(policy.layers[-1][1]) for policy in policies) * itemsize
+
+
+def check_policies(dataset: Dataset, policies: Sequence[Policy], setup: Setup, bounds: Bounds | None) -> None:
+    """Refuse policies that are not for these data, before anything is computed."""
+    if not policies:
+        raise ConfigError("expected at least one policy, found none")
+    for number, policy in enumerate(policies):
+        where = f"policy {number} does not fit {dataset.source}"
+        if policy.observation_size != setup.observation_size:
+            raise ConfigError(
+                f"{where}: the data's observations have {setup.observation_size} numbers, the policy takes "
+                f"{policy.observation_size}; give the data that it was trained on, or others of the same columns"
+            )
+        if policy.is_discrete != dataset.discrete_actions:
+            have, acts = ("discrete", "continuous") if dataset.discrete_actions else ("continuous", "discrete")
+            raise ConfigError(f"{where}: the data's actions are {have}, the policy's {acts}")
+        size = len(policy.layers[-1][1]) if policy.action_low is None else len(policy.action_low)
+        if size != setup.action_size:
+            what = "discrete actions (num_actions)" if policy.is_discrete else "numbers in an action"
+            raise ConfigError(f"{where}: the data have {setup.action_size} {what}, the policy has {size}")
+        if bounds is not None:
+            _check_bounds(where, policy, bounds)
+    if len(policies) > 1 and all(_same(policy, policies[0]) for policy in policies[1:]):
+        raise ConfigError(f"all {len(policies)} policies are the same, number for number: there is nothing to compare")
+
+
+def _same(one: Policy, other: Policy) -> bool:
+    def parts(policy: Policy) -> list[Any]:
+        single = [getattr(policy, name) for name in _ARRAYS if getattr(policy, name) is not None]
+        return [*single, *(array for layer in policy.layers for array in layer)]
+
+    pairs = zip(parts(one), parts(other), strict=False)
+    return (one.kind, len(parts(one))) == (other.kind, len(parts(other))) and all(np.array_equal(*p) for p in pairs)
+
+
+def _check_bounds(where: str, policy: Policy, bounds: Bounds) -> None:
+    """A policy of part of the data may have seen a smaller range; one far larger, smaller or beside it is another unit."""
+    (low, high), own_low, own_high = bounds, policy.action_low, policy.action_high
+    assert own_low is not None and own_high is not None
+    ratio = (own_high - own_low) / (high - low)
+    slack = 0.5 * (high - low)
+    bad = (ratio < _RANGES[0]) | (ratio > _RANGES[1]) | (own_low < low - slack) | (own_high > high + slack)
+    if bad.any():
+        place = int(np.argmax(bad))
+        raise ConfigError(
+            f"{where}: action {place} is within [{low[place]:g}, {high[place]:g}] in the data, and within "
+            f"[{own_low[place]:g}, {own_high[place]:g}] for the policy; give data in the unit that it was trained on"
+        )
+
+
+def make_choices(policies: Sequence[Policy], observations: NDArray[Any], bounds: Bounds | None, dtype: Any) -> Choices:
+    """Of all policies at observations [M, d]; ``bounds`` are the critics', None if actions are discrete."""
+    rows = observations.reshape(len(observations), -1)
+    outputs = (_outputs(policy, rows, dtype) for policy in policies)
+    if bounds is None:
+        return Discrete(jnp.asarray(np.stack(list(outputs))))
+    low, high = bounds
+    squashed = np.array([policy.kind == "tanh_gaussian" for policy in policies])
+    mean = np.empty((len(policies), len(rows), len(low)), dtype)
+    std = np.zeros((len(policies), len(rows) if squashed.any() else 1, len(low)), dtype)
+    for place, (policy, output) in enumerate(zip(policies, outputs, strict=True)):
+        mean[place] = output[:, : len(low)]
+        if squashed[place]:
+            std[place] = output[:, len(low) :]
+        elif policy.log_std is not None:
+            std[place] = np.exp(policy.log_std)
+    lows, highs = (np.stack([getattr(each, name) for each in policies]) for name in ("action_low", "action_high"))
+    return Continuous(
+        jnp.asarray(mean),
+        jnp.asarray(std),
+        jnp.asarray(squashed[:, None, None]),
+        slope=jnp.asarray((highs - lows)[:, None] / (high - low), dtype),
+        offset=jnp.asarray((highs + lows - high - low)[:, None] / (high - low), dtype),
+    )
+
+
+def _outputs(policy: Policy, rows: NDArray[Any], dtype: Any) -> NDArray[Any]:
+    """[M, ...] probabilities, or means (and standard deviations, where they depend on the observation)."""
+    layers = tuple(Linear(jnp.asarray(weight, dtype), jnp.asarray(bias, dtype)) for weight, bias in policy.layers)
+    mean, scale = jnp.asarray(policy.observation_mean, dtype), jnp.asarray(policy.observation_scale, dtype)
+    count = min(_BLOCK_ROWS, len(rows))
+    found = []
+    for first in range(0, len(rows), count):
+        block = np.asarray(rows[first : first + count], dtype)
+        padded = np.pad(block, ((0, count - len(block)), (0, 0)))  # one shape: one compilation
+        found.append(np.asarray(_evaluate(layers, mean, scale, padded, policy.kind))[: len(block)])
+    return np.concatenate(found)
+
+
+@partial(jax.jit, static_argnames="kind")
+def _evaluate(layers: MLP, mean: Array, scale: Array, rows: Any, kind: str) -> Array:
+    outputs = apply_mlp(layers, (rows - mean) / scale, mean.dtype)
+    if kind == "categorical":
+        return jax.nn.softmax(outputs)
+    if kind == "greedy":
+        return jax.nn.one_hot(jnp.argmax(outputs, axis=-1), outputs.shape[-1], dtype=outputs.dtype)
+    if kind == "tanh_gaussian":
+        means, log_stds = jnp.split(outputs, 2, axis=-1)
+        return jnp.concatenate([means, jnp.exp(jnp.clip(log_stds, *LOG_STD_RANGE))], axis=-1)
+    return jnp.tanh(outputs)

@@ -1,0 +1,198 @@
+"""Fitted Q evaluation: formulas by hand, values by linear algebra, and what it refuses."""
+
+from dataclasses import replace
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+import upweight as uw
+from support.datasets import random_dataset, tiny, with_arrays
+from support.training import fqe_hyper, random_policy
+from upweight.engine import fqe
+from upweight.engine.algorithm import Batch, Batches, Setup
+from upweight.engine.choices import Discrete, make_choices, take_choices
+from upweight.engine.fqe import FQEConfig, State, evaluate_policies, make_algorithm
+from upweight.engine.nn import init_adam, init_mlp
+from upweight.policies.policy import Policy
+
+SMALL = FQEConfig(hidden_units=(8,), batch_size=8)
+
+
+# ---- policies -------------------------------------------------------------------------------------------------------
+def test_choices_are_what_policies_do_whatever_their_kind_network_and_bounds() -> None:
+    observations = np.random.default_rng(1).normal(size=(50, 3)).astype(np.float32)
+    low, high = np.array([-2, -1], np.float32), np.array([2, 3], np.float32)
+    policies = [
+        random_policy(kind, seed, bound=1.5) for seed, kind in enumerate(("deterministic", "gaussian", "tanh_gaussian"))
+    ]
+    choices = make_choices(policies, observations, (low, high), np.dtype("float32"))
+    for place, policy in enumerate(policies):
+        for noise, rng in ((None, None), (np.random.default_rng(2).standard_normal((50, 2), np.float32), 2)):
+            took = take_choices(choices, jnp.int32(place), jnp.arange(50)).actions(noise)
+            acted = policy.act(observations, None if rng is None else np.random.default_rng(rng))
+            np.testing.assert_allclose(low + (took + 1) / 2 * (high - low), acted, atol=1e-5)
+    categorical, greedy = random_policy("categorical", action=4), random_policy("greedy", 1, action=4)
+    chosen = make_choices([categorical, greedy], observations, None, np.dtype("float32"))
+    assert isinstance(chosen, Discrete)
+    np.testing.assert_allclose(chosen.probabilities.sum(axis=-1), 1, atol=1e-5)
+    np.testing.assert_array_equal(chosen.probabilities[0].argmax(axis=1), categorical.act(observations))
+    assert chosen.probabilities[0].max() < 1
+    np.testing.assert_array_equal(chosen.probabilities[1], np.eye(4)[greedy.act(observations)])
+
+
+# ---- one update -----------------------------------------------------------------------------------------------------
+def forward(layers: Any, x: np.ndarray) -> np.ndarray:
+    for layer in layers[:-1]:
+        x = np.maximum(x @ np.asarray(layer.weight) + np.asarray(layer.bias), 0)
+    return x @ np.asarray(layers[-1].weight) + np.asarray(layers[-1].bias)
+
+
+def test_an_update_written_out_with_terminals_time_limits_and_clipping() -> None:
+    with jax.enable_x64(True):
+        rng, setup = np.random.default_rng(0), Setup(3, 4, jnp.dtype("float64"), jnp.dtype("float64"))
+        critic, target = (init_mlp(jax.random.key(n), (3, 8, 4), dtype=jnp.float64) for n in (1, 2))
+        observations, following = rng.normal(size=(2, 6, 3))
+        actions, rewards, probabilities = rng.integers(0, 4, 6), rng.normal(size=6), rng.dirichlet(np.ones(4), 6)
+        terminated = np.array([0, 0, 1, 0, 1, 0.0])  # a time limit is a step like any other
+        batch = Batch(observations, jnp.asarray(actions), rewards, following, terminated, None, Discrete(probabilities))
+        settings = fqe_hyper(reward_mean=0.5, reward_std=2.0, discount=0.9, value_low=1.0, value_high=6.0, tau=0.25)
+        method = make_algorithm([random_policy("categorical")])
+        before = State(critic, target, init_adam(critic))
+        after, metrics = method.update(before, Batches(batch, batch), None, settings, 0, setup, SMALL, 0)
+        next_values = (0.5 + 2.0 * (probabilities * forward(target, following)).sum(axis=1)) / 0.1
+        raw = rewards + 0.9 * (1 - terminated) * next_values
+        assert (raw < 1).any() and (raw > 6).any() and ((raw > 1) & (raw < 6)).any()
+        assert (raw[[2, 4]] == rewards[[2, 4]]).all()
+        wanted = (0.1 * np.clip(raw, 1.0, 6.0) - 0.5) / 2.0
+        found = forward(critic, observations)[np.arange(6), actions]
+        np.testing.assert_allclose(metrics["loss"], np.mean((found - wanted) ** 2), rtol=1e-12)
+        for new, old, online in zip(*map(jax.tree.leaves, (after.target, target, after.critic)), strict=True):
+            np.testing.assert_allclose(new, 0.75 * old + 0.25 * online, rtol=1e-12)
+        bias = np.asarray(critic[-1].bias)  # Adam's first step is the sign of the gradient
+        slope = np.array([np.mean((2 * (found - wanted)) * (actions == a)) for a in range(4)])
+        np.testing.assert_allclose(after.critic[-1].bias, bias * (1 - 1e-5) - 3e-4 * np.sign(slope), atol=1e-8)
+
+
+# ---- values ---------------------------------------------------------------------------------------------------------
+MOVES = np.array(
+    [[[0.9, 0.1, 0.0], [0.1, 0.3, 0.6]], [[0.5, 0.5, 0.0], [0.0, 0.2, 0.8]], [[0.3, 0.3, 0.4], [0.0, 0.0, 0.5]]]
+)
+REWARDS = np.array(
+    [[0.0, -0.2], [0.1, 0.5], [1.0, 0.3]]
+)  # [state, action]; what is lacking to 1 in MOVES ends the episode
+
+
+def chain_log(episodes: int = 300, horizon: int = 8, seed: int = 0) -> uw.Dataset:
+    """Random play of three states and two actions, stopped by a time limit unless a terminal state comes first."""
+    rng, parts = np.random.default_rng(seed), []
+    for _ in range(episodes):
+        state, steps, ended = rng.integers(3), [], False
+        while len(steps) < horizon and not ended:
+            action = rng.integers(2)
+            following = int(rng.choice(4, p=[*MOVES[state, action], 1 - MOVES[state, action].sum()]))
+            steps.append((state, action, REWARDS[state, action]))
+            state, ended = min(following, 2), following == 3
+        states, actions, rewards = zip(*steps, strict=True)
+        flags = {"terminated": ended, "truncated": not ended}
+        parts.append({"observations": np.eye(3)[[*states, state]], "actions": actions, "rewards": rewards, **flags})
+    return uw.Dataset.from_episodes(parts)
+
+
+def chain_policy(first: float, second: float, third: float) -> Policy:
+    """Takes action 1 with these probabilities in the three states."""
+    logits = np.log([[1 - p, p] for p in (first, second, third)])
+    return replace(
+        random_policy("categorical"),
+        layers=((logits.astype(np.float32), np.zeros(2, np.float32)),),
+        observation_mean=np.zeros(3, np.float32),
+        observation_scale=np.ones(3, np.float32),
+    )
+
+
+def test_values_are_those_of_the_bellman_equation_beyond_time_limits_and_not_beyond_terminals() -> None:
+    log, gamma = chain_log(), 0.9
+    chances = [(0.9, 0.9, 0.1), (0.1, 0.1, 0.9), (0.5, 0.5, 0.5)]
+    exact = []
+    for each in chances:
+        p = np.array([[1 - x, x] for x in each])  # [state, action]
+        exact.append(np.linalg.solve(np.eye(3) - gamma * np.einsum("sa,sat->st", p, MOVES), (p * REWARDS).sum(axis=1)))
+    config = FQEConfig(hidden_units=(16,), batch_size=64, discount=gamma, tau=0.02, learning_rate=2e-3, weight_decay=0)
+    found = evaluate_policies(log, [chain_policy(*each) for each in chances], seeds=(0, 1), updates=5000, config=config)
+    first = log.initial_observations.argmax(axis=1)
+    assert np.ptp(exact, axis=0).max() > 1
+    for place, values in enumerate(exact):
+        np.testing.assert_allclose(found.at_starts[place], np.tile(values[first], (2, 1)), atol=0.15)
+        np.testing.assert_allclose(found.values[place], values[first].mean(), atol=0.1)
+    assert np.abs(found.drift).max() < 0.1
+    np.testing.assert_allclose(found.at_starts.mean(axis=2), found.values, rtol=1e-5)
+    assert (found.gamma, found.reward_range, found.updates) == (gamma, (-0.2, 1.0), 5000)
+    assert repr(found) == "QEstimates(policies=3, seeds=2, starts=300, updates=5000)"
+
+
+@pytest.mark.slow
+def test_a_critic_is_the_same_alone_and_among_others_and_draws_from_its_episodes_alone(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    log = random_dataset(0, num_episodes=30, next_known=True)
+    policies = [random_policy(kind, seed) for seed, kind in enumerate(("gaussian", "deterministic", "tanh_gaussian"))]
+    options: dict[str, Any] = {"updates": 200, "config": SMALL, "precision": "float64", "starts": [3, 29]}
+    together = evaluate_policies(log, policies, seeds=(0, 7), episodes=np.arange(20), **options)
+    alone = evaluate_policies(log, policies[1:], seeds=(7,), episodes=np.arange(20), **options)
+    np.testing.assert_allclose(together.at_starts[1:, 1:], alone.at_starts, rtol=1e-6)
+    assert not np.isclose(together.values[:, 0], together.values[:, 1]).any()
+    monkeypatch.setattr(fqe, "_policies_at_once", lambda *_: 2)  # as where memory is short
+    rewards = log.rewards + 100.0 * (np.arange(log.num_steps) >= log.starts[20])  # of the other episodes
+    changed = with_arrays(log, rewards=rewards, next_observations=log.next_observations)
+    split = evaluate_policies(changed, policies, seeds=(0, 7), episodes=np.arange(20), **options)
+    np.testing.assert_allclose(split.at_starts, together.at_starts, rtol=1e-6)
+    assert together.starts.tolist() == [3, 29] and together.at_starts.shape == (3, 2, 2)
+
+
+@pytest.mark.slow
+def test_a_critic_that_diverges_says_so() -> None:
+    broken = replace(random_policy("deterministic"), observation_scale=np.zeros(3, np.float32))  # acts NaN
+    log = random_dataset(0, num_episodes=30, next_known=True)
+    found = evaluate_policies(log, [random_policy("deterministic", 1), broken], seeds=(0,), updates=100, config=SMALL)
+    assert found.diverged.tolist() == [[False], [True]]
+    assert np.isnan(found.values).tolist() == np.isnan(found.at_starts).all(axis=2).tolist() == [[False], [True]]
+    assert "diverged=1" in repr(found)
+
+
+# ---- what is refused ------------------------------------------------------------------------------------------------
+def refused(log: uw.Dataset, *policies: Policy, **options: Any) -> str:
+    with pytest.raises(uw.ConfigError) as error:
+        evaluate_policies(log, policies, **{"updates": 1, "config": SMALL, **options})
+    return str(error.value)
+
+
+def test_bad_input_is_refused_in_words() -> None:
+    log, good = random_dataset(0, next_known=True), random_policy("deterministic")
+    numbered = random_dataset(0, discrete=True)
+    assert "the data's observations have 3 numbers, the policy takes 5" in refused(
+        log, good, random_policy("gaussian", observation=5)
+    )
+    assert "the data's actions are discrete, the policy's continuous" in refused(numbered, good)
+    assert "4 discrete actions (num_actions), the policy has 3" in refused(numbered, random_policy("greedy", action=3))
+    assert "2 numbers in an action, the policy has 1" in refused(log, random_policy("deterministic", action=1))
+    for bound in (50.0, 0.05):
+        assert f"[-1, 1] in the data, and within [-{bound:g}, {bound:g}]" in refused(
+            log, random_policy("deterministic", bound=bound)
+        )
+    bare = with_arrays(log, rewards=None)
+    assert "the dataset has no rewards" in refused(bare, good)
+    assert "at least 2 episodes, found 1" in refused(log, good, episodes=[4])
+    assert "all 3 policies are the same" in refused(log, good, good, random_policy("deterministic"))
+    assert "at least one policy" in refused(log)
+    assert "at least one seed" in refused(log, good, seeds=())
+    with pytest.raises(uw.ConfigError, match="discount: expected a number below 1"):
+        FQEConfig(discount=1.0)
+
+
+def test_terminals_that_look_like_time_limits_are_named() -> None:
+    log = tiny()
+    ends = np.array([0, 0, 1, 0, 0, 1, 0, 0], bool)
+    with pytest.warns(uw.UpweightWarning, match="2 episodes end in a terminal state after exactly 3 steps"):
+        refused(with_arrays(log, terminated=ends, truncated=np.arange(8) == 7))
