@@ -28,11 +28,31 @@ class ProgramPlan:
     runs: tuple[int, ...]
     description: str
     bytes_per_agent: int
-    bytes_of_data: int
+    bytes_of_data: int  # on each device
+    most_devices: int = 1
+
+    @property
+    def num_devices(self) -> int:
+        """That the agents are spread over: no more than there are agents."""
+        return min(self.most_devices, len(self.runs))
+
+    @property
+    def spare_places(self) -> int:
+        """Where the devices have equal shares of the agents, and nobody trains."""
+        return -len(self.runs) % self.num_devices
 
     @property
     def total_bytes(self) -> int:
-        return self.bytes_of_data + len(self.runs) * self.bytes_per_agent
+        """On all devices."""
+        return self.num_devices * self.bytes_of_data + (len(self.runs) + self.spare_places) * self.bytes_per_agent
+
+    def __str__(self) -> str:
+        text = f"{self.description} x {len(self.runs)}: about {_size(self.total_bytes)} "
+        text += f"({_size(self.bytes_of_data)} data, {_size(self.bytes_per_agent)} per agent)"
+        if self.num_devices > 1:
+            text += f", over {self.num_devices} devices, the data on each"
+            text += f"; {self.spare_places} more agents would take no longer" if self.spare_places else ""
+        return text
 
 
 @dataclass(frozen=True)
@@ -49,27 +69,25 @@ class Plan:
         return replace(self, programs=tuple(parts))
 
     def __str__(self) -> str:
-        lines = [
-            f"{part.description} x {len(part.runs)}: about {_size(part.total_bytes)} "
-            f"({_size(part.bytes_of_data)} data, {_size(part.bytes_per_agent)} per agent)"
-            for part in self.programs
-        ]
-        return "\n".join([*lines, f"device memory: {_size(self.memory_limit)}"])
+        several = f" each of {most}" if (most := self.programs[0].most_devices) > 1 else ""
+        return "\n".join([*map(str, self.programs), f"device memory: {_size(self.memory_limit)}{several}"])
 
 
-def make_plan(dataset: Dataset, runs: Sequence[Run], setup: Setup, *, max_agents: int | None) -> Plan:
+def make_plan(
+    dataset: Dataset, runs: Sequence[Run], setup: Setup, *, max_agents: int | None, num_devices: int = 1
+) -> Plan:
     """Group runs that can share a program and split groups that would not fit."""
     if max_agents is not None:
         whole_number("max_agents", max_agents, least=1, error=ConfigError)
     groups: dict[Any, list[int]] = {}
     for number, run in enumerate(runs):
         groups.setdefault(program_key(run), []).append(number)
-    limit = device_memory()
+    limit = device_memory() // (num_devices if device_is_host() else 1)  # which share what the host has
     programs = []
     for members in groups.values():
         first = runs[members[0]]
         per_agent, shared = agent_bytes(dataset, first, setup), data_bytes(dataset, first, setup)
-        fits = int((USABLE_SHARE * limit - shared) // per_agent)
+        fits = num_devices * int((USABLE_SHARE * limit - shared) // per_agent)
         if fits < 1:
             raise ConfigError(
                 f"{first.method.name}: one agent needs about {_size(shared + per_agent)} with its data, "
@@ -80,7 +98,7 @@ def make_plan(dataset: Dataset, runs: Sequence[Run], setup: Setup, *, max_agents
         size = math.ceil(len(members) / parts)
         for first_place in range(0, len(members), size):
             chosen = tuple(members[first_place : first_place + size])
-            programs.append(ProgramPlan(chosen, first.method.name, per_agent, shared))
+            programs.append(ProgramPlan(chosen, first.method.name, per_agent, shared, num_devices))
     return Plan(tuple(programs), limit)
 
 

@@ -15,6 +15,7 @@ from upweight.engine.choices import Choices, take_choices
 from upweight.engine.config import Config
 from upweight.engine.sampling import EpisodeLayout, EpisodeTable, draw_steps
 from upweight.engine.schedule import Piece
+from upweight.engine.spread import Spread
 
 Sums = dict[str, Array]  # of each metric [A]
 
@@ -63,20 +64,23 @@ class Progress(NamedTuple):
 
 
 class Program:
-    """A population of one algorithm with one set of shapes."""
+    """A population of one algorithm with one set of shapes, on one device or over several."""
 
-    def __init__(self, algorithm: Algorithm, config: Config, setup: Setup) -> None:
+    def __init__(self, algorithm: Algorithm, config: Config, setup: Setup, spread: Spread | None = None) -> None:
         self.algorithm, self.config, self.setup = algorithm, config, setup
         self.period = algorithm.period(config)
-        self.begin_interval = jax.jit(self._begin_interval)
-        self._advance = jax.jit(self._advance_all, static_argnames="count", donate_argnums=(0, 1))
+        self._spread = spread or Spread(1)
+        self.begin_interval = jax.jit(self._spread.over(self._begin_interval, each=2, shared=1))
+        self._advance = jax.jit(self._advance_spread, static_argnames="count", donate_argnums=(0, 1))
 
     def start(self, agents: Agents) -> Progress:
         """Freshly initialised agents."""
-        states = jax.jit(jax.vmap(lambda seed: self.algorithm.init(_init_key(seed), self.setup, self.config)))(
-            agents.seed
-        )
-        return Progress(states, jnp.zeros(agents.seed.shape, jnp.int32), jnp.full(agents.seed.shape, -1, jnp.int32))
+
+        def begin(seeds: Array) -> Progress:
+            states = jax.vmap(lambda seed: self.algorithm.init(_init_key(seed), self.setup, self.config))(seeds)
+            return Progress(states, jnp.zeros(seeds.shape, jnp.int32), jnp.full(seeds.shape, -1, jnp.int32))
+
+        return jax.jit(self._spread.over(begin, each=1))(agents.seed)
 
     def advance(self, progress: Progress, agents: Agents, data: Data, piece: Piece) -> Progress:
         """Some more updates, in a new interval unless one is under way; ``progress`` is used up. A new count is compiled."""
@@ -89,7 +93,10 @@ class Program:
         """The steps [A, B] that each agent learns from at one update; for tests and the curious."""
         return jax.vmap(lambda agent: self._draw(agent, data.layout, jnp.int32(update))[0])(agents)
 
-    # ---- one population -----------------------------------------------------------------------------------------
+    def _advance_spread(self, *arguments: Any, count: int) -> Progress:
+        return self._spread.over(partial(self._advance_all, count=count), each=3, shared=3)(*arguments)
+
+    # ---- one population, or one device's share of it --------------------------------------------------------------
     def _begin_interval(self, progress: Progress, agents: Agents, data: Data) -> Interval:
         """Every metric at zero; their names are found without computing anything: phase 0 reports them all."""
 

@@ -35,6 +35,7 @@ from upweight.engine.result import RunResult
 from upweight.engine.run import Run, check_runs
 from upweight.engine.scale import warn_of_scale
 from upweight.engine.schedule import Schedule, make_schedule
+from upweight.engine.spread import Devices, Spread, choose_devices
 from upweight.engine.tracking import Callback, Record
 from upweight.loading import AnyDataset, as_dataset
 from upweight.policies.policy import Policy
@@ -49,13 +50,19 @@ _log = logging.getLogger("upweight")
 
 
 def plan_training(
-    dataset: AnyDataset, runs: Sequence[Run], *, precision: str = "float32", max_agents: int | None = None
+    dataset: AnyDataset,
+    runs: Sequence[Run],
+    *,
+    precision: str = "float32",
+    max_agents: int | None = None,
+    devices: Devices = None,
 ) -> Plan:
     """How the runs would be packed, and the memory they would take; compiles nothing."""
-    dataset = as_dataset(dataset)
+    dataset, num_devices = as_dataset(dataset), len(choose_devices(devices))
     with number_types(precision):
         check_runs(dataset, runs)
-        return make_plan(dataset, runs, make_setup(dataset, precision), max_agents=max_agents)
+        setup = make_setup(dataset, precision)
+        return make_plan(dataset, runs, setup, max_agents=max_agents, num_devices=num_devices)
 
 
 def train(
@@ -75,6 +82,7 @@ def train(
     evaluate_with: Evaluator | str | None = None,
     progress: bool | None = None,
     held_out: AnyDataset | None = None,
+    devices: Devices = None,
 ) -> list[RunResult]:
     """Train every run, as many as fit at a time, and return one result per run, in order.
 
@@ -87,6 +95,8 @@ def train(
     ``evaluate_every`` so many updates, and at the end, policies play (beside the training, unless the device is the CPU) in the
     environment that the dataset names or ``evaluate_with`` says (a name, or an :class:`~upweight.Evaluator`). The training is the
     same. ``RunResult.points`` has the returns, and ``RunResult.best`` the best policy, chosen with the simulator.
+    ``devices`` that the agents are spread over, the data on each: all local ones, or so many, or some of
+    ``jax.local_devices()``; results are the same to rounding, as they are with other agents beside.
     ``held_out``: episodes to compare the policies' actions with at the end, instead of the data (``RunResult.agreement``).
     At the ``deadline`` (a value of ``time.monotonic()``) the training is saved in its folder and :class:`TrainingPaused` raised.
     """
@@ -94,11 +104,11 @@ def train(
     _check_counts(log_every_updates=log_every_updates, checkpoint_every_updates=checkpoint_every_updates)
     if output is None and (resume or deadline is not None):
         raise ConfigError("resume and a deadline need an output folder, with what was done until then")
-    dataset = as_dataset(dataset)
+    dataset, chosen = as_dataset(dataset), choose_devices(devices)
     with showing(progress), number_types(precision), compilation_cache():
         comparison = _check(dataset, runs, None if held_out is None else as_dataset(held_out))
         setup = make_setup(dataset, precision)
-        plan = make_plan(dataset, runs, setup, max_agents=max_agents)
+        plan = make_plan(dataset, runs, setup, max_agents=max_agents, num_devices=len(chosen))
         parts = make_parts(dataset, runs)
         watch = None if evaluate_every is None else make_watch(evaluate_every, evaluate_with, dataset, runs, setup)
         folder = None
@@ -110,7 +120,10 @@ def train(
         results: dict[int, RunResult] = {}
         for number, part in enumerate(plan.programs):
             mine, learned = [runs[place] for place in part.runs], [parts[place] for place in part.runs]
-            task = _Task(dataset, part.runs, mine, learned, num_updates, setup, log_every_updates, evaluate_every)
+            spread = Spread(len(mine), chosen)
+            task = _Task(
+                dataset, part.runs, mine, learned, num_updates, setup, spread, log_every_updates, evaluate_every
+            )
             recorder = None if folder is None else _Recorder(folder, number, task, checkpoint_every_updates, deadline)
             with Points(watch, folder, number) if watch is not None else contextlib.nullcontext() as points:
                 found = (recorder and recorder.finished()) or _train_program(task, recorder, callbacks, points)
@@ -152,6 +165,7 @@ class _Task:
     parts: Sequence[Part]  # what each of them learns from
     num_updates: int
     setup: Setup
+    spread: Spread
     log_every: int | None
     evaluate_every: int | None = None
 
@@ -193,9 +207,9 @@ def _train_waiting(
 ) -> list[RunResult]:
     """Tell those who listen after each chunk, and leave after one if somebody wants to."""
     method, config = task.runs[0].method, task.runs[0].config
-    program = Program(method, config, task.setup)
-    data = make_data(task.dataset, method, task.setup)
-    agents = make_agents(task.runs, task.parts, task.setup, task.num_updates)
+    program = Program(method, config, task.setup, task.spread)
+    data = task.spread.share(make_data(task.dataset, method, task.setup))
+    agents = task.spread.put(make_agents(task.runs, task.parts, task.setup, task.num_updates))
     progress, done, history = program.start(agents), 0, list[Record]()
     if recorder is not None:
         interval = jax.eval_shape(program.begin_interval, progress, agents, data)
@@ -258,9 +272,10 @@ class _Recorder:
 
     def resume(self, fresh: Progress, interval: Interval) -> tuple[Progress, int, list[Record]]:
         """Where an earlier call was, maybe within an interval (of that structure), or the beginning; and its log until there."""
-        likes = fresh._replace(interval=interval), fresh
+        spread = self._task.spread
+        likes = jax.eval_shape(spread.take, (fresh._replace(interval=interval), fresh))
         progress, self._saved_at = self._folder.load_checkpoint(self._program, *likes) or (fresh, 0)
-        return progress, self._saved_at, self._folder.read_metrics(self._task.numbers, self._saved_at)
+        return spread.put(progress), self._saved_at, self._folder.read_metrics(self._task.numbers, self._saved_at)
 
     def keep(self, step: Advance, *, save: bool) -> None:
         """Write what is new, and a checkpoint if one is due or wanted; pause the training if its deadline is over."""
@@ -271,7 +286,7 @@ class _Recorder:
         late = time.monotonic() > self._deadline
         if save or late or step.num_updates - self._saved_at >= self._every:
             self.writing.wait()  # at most one is under way
-            snapshot = take_snapshot(step.progress)
+            snapshot = take_snapshot(self._task.spread.take(step.progress))
             self.writing.start(partial(self._folder.save_checkpoint, self._program, snapshot, step.num_updates))
             self._saved_at = step.num_updates
         if late:
@@ -286,7 +301,7 @@ class _Recorder:
 def _policies_at(done: int, task: _Task, program: Program, progress: Progress, agents: Agents) -> dict[int, Policy]:
     """Policies on the way, by the number of their run: of agents that have not diverged."""
     policies = extract_policies(program, progress, agents, task.runs, {**task.about, **CHOSEN, "num_updates": done})
-    lost = jax.device_get(progress.diverged_at) >= 0
+    lost = jax.device_get(task.spread.take(progress.diverged_at)) >= 0
     return {number: policy for number, policy, gone in zip(task.numbers, policies, lost, strict=True) if not gone}
 
 
