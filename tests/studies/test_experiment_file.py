@@ -413,8 +413,8 @@ def test_a_log_need_not_show_every_action(tmp_path: Path) -> None:
         ("paper/mixed", 32 * 4 * 5 * 5 + 12 * 4 * 5),
         ("paper/regular", 24 * 4 * 4 * 5),
         ("paper/stochastic", 3 * 8 * 4 * 5),
-        ("paper/temperature", 32 * 4 * 12 * 5),
-        ("paper/percentage", 32 * 4 * 5 * 5),
+        ("paper/temperature", 32 * 4 * (1 + 12) * 5),
+        ("paper/percentage", 32 * 4 * (1 + 5) * 5),
         ("paper/official_iql", 32 * 4 * 5),
     ],
 )
@@ -423,6 +423,7 @@ def test_the_papers_suites(name: str, paper_runs: int) -> None:
     runs = read_experiment(find_experiment(name), scale="paper").runs
     assert len(runs) == paper_runs
     assert {(run.updates, run.episodes) for run in runs} == {(1_000_000, 20)}
+    assert "uniform" in {run.weighting["name"] for run in runs}  # what the paper's claims are measured by
     quick, smoke = (read_experiment(find_experiment(name), scale=scale).runs for scale in ("quick", "smoke"))
     assert len(smoke) < len(quick) < len(runs)
     for run in runs:

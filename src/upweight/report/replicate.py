@@ -13,7 +13,7 @@ The claims are data (:data:`QUESTIONS`), in the order and the sense of the paper
 That the gain grows with the RPSV is a rank correlation: ``grows`` where its interval over datasets lies above 0.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import Any
 
@@ -31,11 +31,8 @@ VISIBLE = 0.05  # of normalised return: lines of a figure that are nearer to eac
 SIGMAS = (1, 5, 10, 50)
 WEIGHTED = ("RW", "AW")
 OFFLINE_RL = ("TD3+BC", "IQL", "CQL")
-FULL_EXPERT, BC, RPSV = (
-    "Uniform on the full expert set",
-    "BC with the same sampler",
-    "RPSV",
-)  # rivals that are no sampler
+FULL_EXPERT, BC = "Uniform on the full expert set", "BC with the same sampler"
+RPSV, PERCENTAGES = "RPSV", "Top-x% at every other x"  # all four: rivals that are no sampler
 NO_WORSE = (BETTER, NO_LOSS)
 _MATCH = "RW and AW on a mix with 5% or more exceed or match Uniform on the full expert set"
 _COMPARED = ("P(better)", "over datasets", "IQM difference", "over datasets")
@@ -64,6 +61,7 @@ QUESTIONS = (
     Question("full expert", _MATCH, WEIGHTED, FULL_EXPERT, NO_WORSE, sigmas=SIGMAS[1:]),
     Question("top over uniform", "Top-10% improves on Uniform above 1%", ("Top-10%",), UNIFORM, sigmas=SIGMAS[1:]),
     Question("uniform over top", "Uniform beats Top-10% at 1%", (UNIFORM,), "Top-10%", sigmas=SIGMAS[:1]),
+    Question("percentage", "no other percentage is better than Top-10%", ("Top-10%",), PERCENTAGES, NO_WORSE),
     Question("half over uniform", "Half improves on Uniform at each sigma", ("Half",), UNIFORM, sigmas=SIGMAS),
     Question("alike", "AW and RW do not differ visibly", ("AW",), "RW", (ALIKE,)),
     Question("rpsv", "the gain over Uniform grows with the RPSV at similar mean returns", WEIGHTED, RPSV, (GROWS,)),
@@ -218,18 +216,22 @@ def _checks(results: Results, question: Question, intervals: Intervals) -> Itera
         scored = [dataset for dataset in family if results.is_normalized(dataset)]  # returns cannot be pooled
         for sigma in question.sigmas:
             datasets = [dataset for dataset in scored if sigma in (None, dataset.sigma)]
-            for sampler in _samplers(results, method, question):
-                if question.rival == RPSV:
+            for sampler, rival in _pairs(results, method, question):
+                if rival == RPSV:
                     yield from _growth(results, method, sampler, datasets, intervals)
                     continue
-                what = sampler if sigma is None else f"{sampler}, {sigma}%"
+                what = sampler if rival == question.rival else f"{sampler} against {rival}"
+                what += "" if sigma is None else f", {sigma}%"
                 x = results.scores(method, sampler, datasets)
-                y = _rival(results, method, sampler, question.rival, datasets)
-                yield judge(Check(method, what, NO_DATA), x, y, question.wanted, intervals)
+                y, note = _rival(results, method, sampler, rival, datasets)
+                kinds = {dataset.name: dataset.base for dataset in datasets}
+                yield _judge(Check(method, what + note, NO_DATA), x, y, question.wanted, intervals, kinds)
 
 
-def judge(check: Check, x: SeedScores, y: SeedScores, wanted: Sequence[str], intervals: Intervals) -> Check:
-    """Compare x with y, task by task; tasks that only one of them has are left out."""
+def _judge(
+    check: Check, x: SeedScores, y: SeedScores, wanted: Sequence[str], intervals: Intervals, kinds: Mapping[str, str]
+) -> Check:
+    """Compare x with y, task by task; tasks that only one of them has are left out. Some may be draws of one of the ``kinds``."""
     common = [task for task in x if task in y]
     if not common:
         return check
@@ -245,7 +247,7 @@ def judge(check: Check, x: SeedScores, y: SeedScores, wanted: Sequence[str], int
     )
     if len(common) == 1:
         return found
-    improvement, gain = intervals.improvement(x, y, over_tasks=True), intervals.gain(x, y, over_tasks=True)
+    improvement, gain = intervals.improvement(x, y, over_tasks=kinds), intervals.gain(x, y, over_tasks=kinds)
     return replace(
         found,
         verdict_over_datasets=_verdict(improvement, gain, wanted),
@@ -281,25 +283,42 @@ def _growth(
         yield check
 
 
-def _samplers(results: Results, method: str, question: Question) -> Sequence[str]:
-    """Those of the question; at every temperature, if it asks for them and several were run."""
-    if question.temperatures is None:
-        return question.who
-    first, last = question.temperatures
-    kinds = {name.lower() for name in question.who}
+def _pairs(results: Results, method: str, question: Question) -> Iterator[tuple[str, str]]:
+    """The samplers of the question, each with its rival; at every temperature or percentage that was run, if it asks for them."""
+    if question.rival == PERCENTAGES:
+        others = [each.name for each in results.weightings(method) if each.kind == "top" and each.is_variant]
+        yield from ((who, other) for who in question.who for other in others)
+    elif question.temperatures is None:
+        yield from ((who, question.rival) for who in question.who)
+    else:
+        yield from (
+            (who, question.rival) for who in _at_temperatures(results, method, question.who, question.temperatures)
+        )
+
+
+def _at_temperatures(
+    results: Results, method: str, who: Sequence[str], temperatures: tuple[float, float]
+) -> Sequence[str]:
+    """The samplers at every temperature from the first to the last, if several were run."""
+    first, last = temperatures
+    kinds = {name.lower() for name in who}
     found = [each for each in results.weightings(method) if each.kind in kinds and each.setting is not None]
     varied = {each.kind for each in found if each.is_variant}
     chosen = [each for each in found if each.kind in varied and first <= (each.setting or 0) <= last]
     return [each.name for each in sorted(chosen, key=lambda each: (each.kind != "rw", each.setting))]
 
 
-def _rival(results: Results, method: str, sampler: str, rival: str, datasets: Sequence[DatasetName]) -> SeedScores:
+def _rival(
+    results: Results, method: str, sampler: str, rival: str, datasets: Sequence[DatasetName]
+) -> tuple[SeedScores, str]:
+    """Scores of a rival, and what has to be said of it beside the sampler's name."""
     if rival == FULL_EXPERT:
-        return _full_expert(results, method, datasets)
+        return _full_expert(results, method, datasets), ""
     if rival == BC:
-        precision = method.removeprefix(results.algorithm(method))
-        return results.scores(f"BC{precision}", sampler, datasets)
-    return results.scores(method, rival, datasets)
+        own = f"BC{method.removeprefix(results.algorithm(method))}"  # in the precision of the method
+        found = results.scores(own, sampler, datasets)
+        return (found, "") if found or own == "BC" else (results.scores("BC", sampler, datasets), ", BC in float32")
+    return results.scores(method, rival, datasets), ""
 
 
 def _full_expert(results: Results, method: str, mixes: Sequence[DatasetName]) -> SeedScores:

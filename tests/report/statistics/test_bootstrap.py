@@ -232,3 +232,31 @@ def test_a_statistic_must_keep_the_resamples_apart() -> None:
         interval(lambda scores: scores.values.max(), normal(5, 2), rng=rng())
     found = interval(lambda scores: scores.values.max(axis=-1), normal(5, 2), rng=rng())
     assert found.high == found.point == normal(5, 2).max()
+
+
+def test_draws_of_one_kind_are_no_further_kinds() -> None:
+    """Two kinds, fifty draws of each: which kinds there are stays as uncertain as with one draw of each."""
+    draws = {f"{kind} {draw}": [level] * 5 for kind, level in (("a", 0.0), ("b", 1.0)) for draw in range(50)}
+    zero = dict.fromkeys(draws, [0.0] * 5)
+    kinds = {name: name.split()[0] for name in draws}
+    apart, alike = (
+        interval_of_pair(difference(mean), draws, zero, rng=rng(), over_tasks=over) for over in (True, kinds)
+    )
+    assert 0.3 < apart.low < apart.high < 0.7
+    assert (alike.low, alike.high) == (0.0, 1.0)
+
+
+def test_draws_within_a_kind_are_resampled() -> None:
+    """All are of one kind: that is drawn every time, and its draws as if they were tasks."""
+    draws = {"first": [0.0] * 5, "second": [1.0] * 5}
+    zero = dict.fromkeys(draws, [0.0] * 5)
+    found = interval_of_pair(difference(mean), draws, zero, rng=rng(), over_tasks=dict.fromkeys(draws, "mix"))
+    assert (found.point, found.low, found.high) == (0.5, 0.0, 1.0)
+
+
+def test_a_draw_of_each_kind_is_what_tasks_are() -> None:
+    x, y = ({str(task): rng(task + shift).random(5) for task in range(6)} for shift in (0, 9))
+    plain, named = (
+        interval_of_pair(difference(mean), x, y, rng=rng(), over_tasks=over) for over in (True, {t: t for t in x})
+    )
+    assert plain == named

@@ -5,11 +5,12 @@ spreads about as it would over repetitions of the experiment with new seeds, and
 ``confidence`` of them: quantiles :math:`(1 - c)/2` and :math:`(1 + c)/2`.
 
 With ``over_tasks`` a resample draws tasks too, and then runs of those: repetitions with new seeds on other tasks of the kind.
-Few tasks make that interval too narrow, as few runs do the other.
+Few tasks make that interval too narrow, as few runs do the other. Where some tasks are draws of one kind (a dataset collected
+twice), a resample draws kinds, then draws of each, then runs.
 """
 
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
@@ -24,6 +25,7 @@ FEW_RUNS = 5  # below, intervals are much too narrow, and a warning says so
 CHUNK = 500  # resamples at a time: bounds memory, and stays in the processor's cache
 
 Floats = NDArray[np.float64]
+OverTasks = bool | Mapping[str, str]  # whether tasks are resampled too; a mapping says the kind that each is a draw of
 
 
 @dataclass(frozen=True)
@@ -83,7 +85,7 @@ def interval_of_pair(
     rng: np.random.Generator,
     confidence: float = 0.95,
     resamples: int = 2000,
-    over_tasks: bool = False,
+    over_tasks: OverTasks = False,
 ) -> Estimate:
     """A statistic of two algorithms on the same tasks: ``probability_of_improvement`` or ``difference(iqm)``.
 
@@ -133,7 +135,7 @@ def _percentiles(
     confidence: float,
     resamples: int,
     *,
-    over_tasks: bool = False,
+    over_tasks: OverTasks = False,
 ) -> tuple[Floats, Floats, Floats]:
     """The statistic itself and the two ends of its interval; each has the shape of the statistic."""
     _check_settings(rng, confidence, resamples)
@@ -141,11 +143,12 @@ def _percentiles(
     point = np.asarray(statistic(*samples), np.float64)
     if not over_tasks and all(scores.runs.max() == 1 for scores in samples):
         return point, point, point
-    number = len(samples[0].runs)
+    names = samples[0].tasks
+    kinds = names if over_tasks is True or not over_tasks else [over_tasks[name] for name in names]
     drawn = []  # of [count, ...]
     for first in range(0, resamples, CHUNK):
         count = min(CHUNK, resamples - first)
-        tasks = rng.integers(number, size=(count, number)) if over_tasks else None
+        tasks = _draw_tasks(kinds, rng, count) if over_tasks else None
         drawn.append(np.asarray(statistic(*(resample(scores, rng, count, tasks) for scores in samples))))
         if drawn[-1].shape != (count, *point.shape):
             raise ScoreError(
@@ -155,6 +158,17 @@ def _percentiles(
     tail = (1.0 - confidence) / 2.0
     low, high = np.quantile(np.concatenate(drawn), [tail, 1.0 - tail], axis=0)
     return point, low, high
+
+
+def _draw_tasks(kinds: Sequence[str], rng: np.random.Generator, count: int) -> NDArray[np.int64]:
+    """[count, tasks] whose runs stand in the place of each task's: a kind for all tasks of a kind, then one of its own tasks."""
+    numbers = {name: number for number, name in enumerate(dict.fromkeys(kinds))}
+    kind = np.array([numbers[name] for name in kinds])  # [tasks]
+    sizes = np.bincount(kind)  # [kinds]
+    by_kind, starts = np.argsort(kind, kind="stable"), np.cumsum(sizes) - sizes
+    drawn = rng.integers(len(sizes), size=(count, len(sizes)))[:, kind]  # [count, tasks] a kind
+    places = starts[drawn] + (rng.integers(sizes[drawn]) if sizes.max() > 1 else 0)
+    return np.asarray(by_kind[places], np.int64)
 
 
 def _check_settings(rng: np.random.Generator, confidence: float, resamples: int) -> None:

@@ -12,6 +12,7 @@ from upweight.base.errors import UpweightWarning
 from upweight.report.statistics.aggregate import difference, iqm, probability_of_improvement
 from upweight.report.statistics.bootstrap import (
     Estimate,
+    OverTasks,
     ProfileBand,
     check_resamples,
     interval,
@@ -52,11 +53,11 @@ class Intervals:
         """Share of runs above each threshold."""
         return self._ask(profile_band, scores, thresholds)
 
-    def improvement(self, x: GivenScores, y: GivenScores, *, over_tasks: bool = False) -> Estimate:
+    def improvement(self, x: GivenScores, y: GivenScores, *, over_tasks: OverTasks = False) -> Estimate:
         """Probability that a run of x beats one of y."""
         return self._ask(interval_of_pair, probability_of_improvement, x, y, over_tasks=over_tasks)
 
-    def gain(self, x: GivenScores, y: GivenScores, *, over_tasks: bool = False) -> Estimate:
+    def gain(self, x: GivenScores, y: GivenScores, *, over_tasks: OverTasks = False) -> Estimate:
         """IQM of x less that of y."""
         return self._ask(interval_of_pair, difference(iqm), x, y, over_tasks=over_tasks)
 
