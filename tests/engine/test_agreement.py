@@ -1,11 +1,11 @@
 import warnings
-from typing import Any
 
 import numpy as np
 import pytest
 
 import upweight as uw
 from support.datasets import far_log, with_arrays, with_returns
+from support.policies import linear
 from support.training import small_config
 from upweight.engine.agreement import Agreement, Comparison
 from upweight.policies.policy import Policy
@@ -15,14 +15,6 @@ def compare(
     dataset: uw.Dataset, runs: list[uw.Run], policies: list[Policy], held_out: uw.Dataset | None = None
 ) -> list[Agreement]:
     return Comparison(dataset, runs, held_out).agreements(policies)
-
-
-def linear(weights: Any, bias: Any, *, kind: str = "deterministic") -> Policy:
-    """Whose outputs are ``x @ weights + bias``."""
-    weight, offset = np.asarray(weights, np.float32), np.asarray(bias, np.float32)
-    size = len(offset)
-    bounds = {} if kind == "categorical" else {"action_low": np.full(size, -1.0), "action_high": np.ones(size)}
-    return Policy(kind, ((weight, offset),), np.zeros(len(weight)), np.ones(len(weight)), **bounds)
 
 
 def line() -> uw.Dataset:

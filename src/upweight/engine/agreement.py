@@ -73,18 +73,20 @@ class Comparison:
                 weighting = np.ones(held_out.num_episodes)  # the weights given are of other episodes
             key = (weighting_key(weighting), None if episodes is None else episodes.tobytes())
             if key not in drawn:
-                drawn[key] = _draw(self._data, weighting, episodes)
+                drawn[key] = draw_steps(self._data, weighting, episodes, _STEPS)
             self._steps.append(drawn[key])
 
     def agreements(self, policies: Sequence[Policy]) -> list[Agreement]:
         """One for each run; warns of policies that learned nothing."""
         pairs = zip(policies, self._steps, strict=True)
-        found = [_agreement(policy, self._data, steps, held_out=self._is_held_out) for policy, steps in pairs]
+        found = [agreement(policy, self._data, steps, held_out=self._is_held_out) for policy, steps in pairs]
         _warn(self._data.source, self._runs, found)
         return found
 
 
-def _draw(data: Dataset, weighting: Any, episodes: NDArray[Any] | None) -> NDArray[np.int64]:
+def draw_steps(
+    data: Dataset, weighting: Any, episodes: NDArray[Any] | None, count: int, *, seed: int = 0
+) -> NDArray[np.int64]:
     """Steps of the whole dataset, drawn as the weighting draws from the given episodes."""
     if episodes is None:
         part, steps = data, np.arange(data.num_steps)
@@ -94,10 +96,11 @@ def _draw(data: Dataset, weighting: Any, episodes: NDArray[Any] | None) -> NDArr
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", UpweightWarning)  # said when the training began
         weights = resolve_weights(weighting, part)
-    return steps[EpisodeSampler(part, weights).sample(np.random.default_rng(0), _STEPS)]
+    return steps[EpisodeSampler(part, weights).sample(np.random.default_rng(seed), count)]
 
 
-def _agreement(policy: Policy, data: Dataset, steps: NDArray[np.int64], *, held_out: bool) -> Agreement:
+def agreement(policy: Policy, data: Dataset, steps: NDArray[np.int64], *, held_out: bool) -> Agreement:
+    """Of a policy with the log, on the given steps."""
     logged = data.actions[steps].reshape(len(steps), -1)  # [n, a]
     actions = policy.act(data.observations[steps].reshape(len(steps), -1)).reshape(len(steps), -1)
     if policy.is_discrete:
@@ -121,8 +124,8 @@ def _agreement(policy: Policy, data: Dataset, steps: NDArray[np.int64], *, held_
 def _warn(source: str, runs: Sequence[Run], found: Sequence[Agreement]) -> None:
     """One warning for all policies that learned nothing."""
     failed: dict[str, list[int]] = {}
-    for place, (run, agreement) in enumerate(zip(runs, found, strict=True)):
-        if (why := agreement.objection(clones=not run.method.uses_rewards)) is not None:
+    for place, (run, each) in enumerate(zip(runs, found, strict=True)):
+        if (why := each.objection(clones=not run.method.uses_rewards)) is not None:
             failed.setdefault(f"{run.method.name} {why}", []).append(place)
     if not failed:
         return

@@ -63,6 +63,14 @@ class Policy(Shown):
         actions = self._choose(self._outputs(batch), rng)
         return actions[0] if given.ndim == 1 else actions
 
+    def probabilities(self, observations: ArrayLike) -> NDArray[np.float64]:
+        """[E, A] of discrete actions, as they are sampled; 1 for the highest value of a greedy policy."""
+        outputs = self._outputs(np.atleast_2d(np.asarray(observations, np.float32))).astype(np.float64)
+        if self.kind == "greedy":
+            return np.eye(outputs.shape[1])[np.argmax(outputs, axis=1)]
+        odds = np.exp(outputs - outputs.max(axis=1, keepdims=True))
+        return np.asarray(odds / odds.sum(axis=1, keepdims=True))
+
     def save(self, path: str | Path, *, dtype: DTypeLike = np.float32) -> None:
         """Write one safetensors file, completely or not at all; ``dtype=np.float16`` halves it."""
         arrays = {"observation_mean": self.observation_mean, "observation_scale": self.observation_scale}

@@ -1,0 +1,206 @@
+r"""Cheap looks at policies where there is no simulator. None says how good a policy is; each may say not to trust it.
+
+They take a dataset, the episodes to look at (held-out ones, if there are any) and policies, and look at the same steps of those
+for all policies: a few thousand, drawn by ``seed``, however large the dataset. Policies act as they are evaluated, without noise.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from upweight.base.errors import DatasetError
+from upweight.data.dataset import Dataset
+from upweight.data.validate import as_episode_index
+from upweight.engine.agreement import agreement, draw_steps
+from upweight.engine.prepare import action_size
+from upweight.policies.policy import Policy
+
+STEPS = 10_000  # at which actions are compared
+STATES = 2_000  # at which support is looked for
+LOGGED = 100_000  # steps of other episodes among which it is
+NEIGHBOURS = 20
+LEVEL = 0.95  # of held-out logged actions count as supported
+_BLOCK = 4096  # logged steps whose distances are computed at a time
+_ROUNDING = 1e-6
+_INSIDE = 0.5  # share of logged actions that must lie within a policy's bounds, or the bounds are of something else
+
+
+@dataclass(frozen=True)
+class ActionError:
+    r"""How far a policy's actions are from logged ones, beside others that are: see :mod:`upweight.engine.agreement`.
+
+    :math:`E\,\|\pi(s) - a\|^2 / |A|` with the policy's bounds at -1 and 1; of discrete actions :math:`P(\pi(s) \ne a)`.
+    """
+
+    error: float
+    constant: float  # of the best constant action
+    clone: float | None  # of the clone, if one was given
+    same: bool  # whether the policy's action is (almost) the same on all steps
+    steps: int
+
+
+@dataclass(frozen=True)
+class Support:
+    r"""Whether the log shows what a policy does. With states standardised, and the k logged steps :math:`(s_j, a_j)` of other
+    episodes nearest to a state s, an action a is as far off as
+
+    :math:`D(s, a) = \min_j \|a - a_j\|` in standard deviations of the logged actions,
+    :math:`D(s, a) = 1 - \#\{j : a_j = a\} / k` of discrete actions.
+
+    The limit is what 95% of the logged actions at the states looked at keep to: :math:`D(s, a)` of the log, 95th percentile.
+    """
+
+    outside: float  # share of states s in which D(s, pi(s)) is beyond the limit
+    logged: float  # the same of the logged actions: 0.05, or less where distances are equal
+    distance: float  # mean of D(s, pi(s))
+    limit: float
+    states: int
+
+
+def check_fit(dataset: Dataset, policies: Sequence[Policy], names: Sequence[str] | None = None) -> None:
+    """Refuse policies that cannot have been trained on such data; ``names`` are for the message."""
+    kinds = {True: "discrete", False: "continuous"}
+    features, shown = int(np.prod(dataset.observation_shape, initial=1)), action_size(dataset)
+    for place, policy in enumerate(policies):
+        name = f"policy {place}" if names is None else names[place]
+        outputs = policy.layers[-1][1].shape[0]
+        size = outputs // 2 if policy.kind == "tanh_gaussian" else outputs
+        unknown = dataset.discrete_actions and dataset.num_actions is None  # there may be more than the log shows
+        for what, found, expected in (
+            ("numbers in an observation", policy.observation_size, features),
+            ("kind of actions", kinds[policy.is_discrete], kinds[dataset.discrete_actions]),
+            ("number of actions", size, max(size, shown) if unknown else shown),
+        ):
+            if found != expected:
+                raise DatasetError(
+                    f"{name}: {what}: {dataset.source} has {expected}, the policy {found}; was it trained on other data?"
+                )
+        if not policy.is_discrete:
+            _check_bounds(dataset, policy, name)
+
+
+def _check_bounds(dataset: Dataset, policy: Policy, name: str) -> None:
+    """The log may go a little beyond the bounds of a policy that learned from part of it; not with most of its actions."""
+    assert policy.action_low is not None and policy.action_high is not None
+    steps = np.linspace(0, dataset.num_steps - 1, min(dataset.num_steps, STEPS)).astype(np.int64)
+    logged = dataset.actions[steps].reshape(len(steps), -1)
+    slack = _ROUNDING + 1e-3 * (policy.action_high - policy.action_low)
+    inside = (logged >= policy.action_low - slack) & (logged <= policy.action_high + slack)
+    if (worst := inside.mean(axis=0).min()) < _INSIDE:
+        column = int(inside.mean(axis=0).argmin())
+        bounds = f"[{policy.action_low[column]:g}, {policy.action_high[column]:g}]"
+        raise DatasetError(
+            f"{name}: its action {column} is bounded by {bounds}, but {1 - worst:.0%} of those in {dataset.source} lie beyond; "
+            "was it trained on other data, or in another unit?"
+        )
+
+
+def action_errors(
+    dataset: Dataset,
+    episodes: ArrayLike,
+    policies: Sequence[Policy],
+    *,
+    clone: Policy | None = None,
+    weights: ArrayLike | None = None,
+    seed: int = 0,
+) -> list[ActionError]:
+    """How well policies do what the episodes show, better than a constant, and than ``clone`` (BC on all data)?
+
+    Steps are drawn uniformly, or by the ``weights`` [K] of the K episodes: of discrete actions, ``1 - error`` is then the
+    agreement with the log by weight.
+    """
+    chosen = as_episode_index(episodes, num_episodes=dataset.num_episodes, source=dataset.source)
+    if weights is None:
+        steps = _some_steps(dataset, chosen, STEPS, np.random.default_rng(seed))
+    else:
+        steps = draw_steps(dataset, weights, chosen, STEPS, seed=seed)
+    found = [agreement(policy, dataset, steps, held_out=True) for policy in policies]
+    cloned = None if clone is None else agreement(clone, dataset, steps, held_out=True).error
+    return [ActionError(each.error, each.constant, cloned, each.same, each.steps) for each in found]
+
+
+def supports(
+    dataset: Dataset,
+    episodes: ArrayLike,
+    policies: Sequence[Policy],
+    *,
+    neighbours: int = NEIGHBOURS,
+    level: float = LEVEL,
+    seed: int = 0,
+) -> list[Support]:
+    """Whether policies do, in states of the episodes, what the other episodes (or, if these are all, others of them) show."""
+    rng = np.random.default_rng(seed)
+    chosen = as_episode_index(episodes, num_episodes=dataset.num_episodes, source=dataset.source)
+    rest = np.setdiff1d(np.arange(dataset.num_episodes), chosen)
+    states = _some_steps(dataset, chosen, STATES, rng)
+    logged = _some_steps(dataset, rest if len(rest) else chosen, LOGGED, rng)
+    near = logged[_nearest(dataset, states, logged, neighbours)]  # [n, k]
+    measure = _Distances(dataset, near, logged)
+    of_log = measure(dataset.actions[states])
+    limit = float(np.quantile(of_log, level, method="higher"))
+    found = []
+    for policy in policies:
+        distances = measure(policy.act(dataset.observations[states].reshape(len(states), -1)))
+        outside, as_logged = (float(np.mean(each > limit + _ROUNDING)) for each in (distances, of_log))
+        found.append(Support(outside, as_logged, float(distances.mean()), limit, len(states)))
+    return found
+
+
+class _Distances:
+    """D(s, a) of actions [n, ...] at n states, by the actions of the ``near`` [n, k] logged steps."""
+
+    def __init__(self, dataset: Dataset, near: NDArray[np.int64], logged: NDArray[np.int64]) -> None:
+        self._is_discrete = dataset.discrete_actions
+        rows = dataset.actions[logged].reshape(len(logged), -1)
+        self._scale = 1.0 if self._is_discrete else _spread(rows)
+        self._near = dataset.actions[near].reshape(*near.shape, -1)  # [n, k, a]
+
+    def __call__(self, actions: NDArray[Any]) -> NDArray[np.float64]:
+        offsets = np.subtract(self._near, actions.reshape(len(actions), 1, -1), dtype=np.float64)
+        if self._is_discrete:
+            return np.mean(offsets[..., 0] != 0, axis=1)
+        return np.sqrt(((offsets / self._scale) ** 2).sum(axis=2)).min(axis=1)
+
+
+def _spread(rows: NDArray[Any]) -> NDArray[np.float64]:
+    """[d] standard deviations; 1 where nothing changes."""
+    spread = np.std(rows, axis=0, dtype=np.float64)
+    return np.where(spread > 0, spread, 1.0)
+
+
+def _nearest(dataset: Dataset, states: NDArray[np.int64], logged: NDArray[np.int64], count: int) -> NDArray[np.int64]:
+    """[n, k] places in ``logged`` of the steps whose states are nearest, of other episodes than the state's own; exact."""
+    rows = dataset.observations[logged].reshape(len(logged), -1).astype(np.float64)
+    middle, scale = rows.mean(axis=0), _spread(rows)
+    rows = (rows - middle) / scale
+    wanted = (dataset.observations[states].reshape(len(states), -1) - middle) / scale
+    own, of_row = (np.searchsorted(dataset.starts, steps, side="right") - 1 for steps in (states, logged))
+    others = len(logged) - np.bincount(of_row, minlength=dataset.num_episodes)[own]  # [n] that each may choose from
+    if (count := min(count, int(others.min()))) < 1:
+        raise DatasetError(f"{dataset.source}: support needs at least two episodes with a transition, found one")
+    nearest = np.full((len(states), count), np.inf)
+    places = np.zeros((len(states), count), np.int64)
+    for first in range(0, len(rows), _BLOCK):
+        part, episodes = rows[first : first + _BLOCK], of_row[first : first + _BLOCK]
+        distances = (part**2).sum(axis=1) - 2 * wanted @ part.T  # [n, b], but for the state's own square
+        distances[own[:, None] == episodes] = np.inf
+        distances = np.concatenate([nearest, distances], axis=1)
+        kept = np.argpartition(distances, count - 1, axis=1)[:, :count]
+        nearest = np.take_along_axis(distances, kept, axis=1)
+        known = np.take_along_axis(places, np.minimum(kept, count - 1), axis=1)
+        places = np.where(kept < count, known, first + kept - count)
+    return places
+
+
+def _some_steps(
+    dataset: Dataset, episodes: NDArray[np.int64], most: int, rng: np.random.Generator
+) -> NDArray[np.int64]:
+    """The steps of episodes that can be learned from, or ``most`` of them without repetition, in order."""
+    steps = dataset.episodes.steps_of(episodes)
+    steps = steps[dataset.trainable[steps]]
+    if len(steps) == 0:
+        raise DatasetError(f"{dataset.source}: the episodes to look at have no transition; look at others")
+    return steps if len(steps) <= most else np.sort(rng.choice(steps, most, replace=False))
