@@ -1,6 +1,7 @@
 """Whose steps a weighting draws: of all steps, and of the first ones, where every episode passes.
 
     python benchmarks/early_steps.py
+    python benchmarks/early_steps.py --all --steps 300000 --name early_steps_mixed
 
 A step of episode i is drawn with a probability that grows with w_i alone, so of the first 30 steps the share
 
@@ -18,9 +19,11 @@ import numpy as np
 import upweight as uw
 from measure import record
 
-DATASETS = [f"hopper-{good}-random-{share}" for good in ("expert", "medium") for share in (1, 5, 10, 50)]
+TASKS = ("hopper", "halfcheetah", "walker2d", "ant")
+MIXES = [f"{good}-random-{share}" for good in ("expert", "medium") for share in (1, 5, 10, 50)]
 WEIGHTINGS: list[tuple[str, uw.Weighting]] = [
     ("uniform", uw.Uniform()),
+    ("half", uw.Half()),
     *((f"rw {temperature:g}", uw.ReturnWeighting(temperature)) for temperature in (0.01, 0.05, 0.1, 0.2, 0.5, 1.0)),
     *((f"top {fraction:g}", uw.TopFraction(fraction)) for fraction in (0.01, 0.05, 0.1, 0.2, 0.5)),
 ]
@@ -38,20 +41,22 @@ def shares(dataset: uw.Dataset, weighting: uw.Weighting, first: int) -> dict[str
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("datasets", nargs="*", default=DATASETS)
+    parser.add_argument("--all", action="store_true", help="the mixes of all tasks, not of Hopper alone")
+    parser.add_argument("--steps", type=int, help="of each dataset; shares hardly depend on it (default: all)")
+    parser.add_argument("--name", default="early_steps", help="of the file of results")
     parser.add_argument("--first", type=int, default=30, help="steps at the beginning of an episode")
     arguments = parser.parse_args()
     results = []
-    for name in arguments.datasets:
-        dataset = uw.make_dataset(name)
+    for name in (f"{task}-{mix}" for task in (TASKS if arguments.all else TASKS[:1]) for mix in MIXES):
+        dataset = uw.make_dataset(name, steps=arguments.steps)
         assert dataset.labels is not None
         good = int(np.sum(dataset.labels != "random"))
         for title, weighting in WEIGHTINGS:
             about = {"dataset": name, "good_episodes": good, "weighting": title}
             results.append(about | shares(dataset, weighting, arguments.first))
             print("  ".join(f"{key} {value}" for key, value in results[-1].items()))
-    about = {"first": arguments.first}
-    print(f"wrote {record('early_steps', ['upweight', 'numpy', 'gymnasium', 'mujoco'], results, about=about)}")
+    about = {"first": arguments.first, "steps": arguments.steps}
+    print(f"wrote {record(arguments.name, ['upweight', 'numpy', 'gymnasium', 'mujoco'], results, about=about)}")
 
 
 if __name__ == "__main__":

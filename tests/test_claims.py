@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 from upweight.cli.demo import score_table
+from upweight.inspection.choice import GOOD_BEGINNINGS
 from upweight.recipes.ladder import load_ladder
 from upweight.recipes.tasks import MUJOCO_TASKS, TASKS
 from upweight.report.names import DatasetName
@@ -298,6 +299,52 @@ def test_early_steps_decide(results_page: Any) -> None:
     assert f"on `expert-random-10` at 0.2 they are {example['share_of_steps']:.0%}, and the score is" in text
     assert f"score is {scores['hopper-expert-random-10', 'rw 0.2']:.2f}." in text
     assert f"drawn there only {example['share_of_first_30_steps']:.0%} are the expert's" in text
+
+
+def test_early_steps_in_all_tasks() -> None:
+    """Cells of Uniform, Half and Top-10% that draw the first steps from poor episodes: against RW with BC, and with TD3+BC."""
+    names = {"uniform": "uniform", "half": "half", "top 0.1": "top"}
+    found = [row for row in stored("early_steps_mixed") if row["weighting"] in names]
+    early = {(row["dataset"], names[row["weighting"]]): row["share_of_first_30_steps"] for row in found}
+    scores: dict[tuple[str, str, str], list[float]] = {}
+    for run in open_store(RESULTS / "mixed.jsonl").runs():
+        spec = run["spec"]
+        scores.setdefault((spec["algorithm"], spec["data"]["name"], spec["weighting"]["name"]), []).append(run["score"])
+    means = {key: float(np.mean(values)) for key, values in scores.items()}
+    low = [key for key, share in early.items() if share < 0.75]
+    text = text_of("docs/results.md")
+    assert f"Of the {len(early)} cells with Uniform, Half or Top-10%, {len(low)} draw less than 75%" in text
+
+    def over_rw(algorithm: str, dataset: str, weighting: str) -> float:
+        return means[algorithm, dataset, weighting] - means[algorithm, dataset, "rw"]
+
+    gaps = {key: over_rw("bc", *key) for key in low}
+    below, alike = [key for key in low if gaps[key] < -0.1], [key for key in low if gaps[key] >= -0.1]
+    assert f"With BC, {len(below)} of these are more than 0.1 below RW" in text and max(gaps.values()) <= 0.1
+    failed = [means["bc", dataset, "rw"] for dataset, _ in alike if means["bc", dataset, "rw"] < 0.5]
+    assert f"in {len(failed)} of the other {len(alike)} RW fails too ({max(failed):.2f} or less)" in text
+    last = sorted(early[key] for key in alike if means["bc", key[0], "rw"] >= 0.5)
+    assert f"as well as RW with {last[0]:.0%} and {last[1]:.0%} of the first steps" in text and len(last) == 2
+    others = [over_rw("bc", *key) for key, share in early.items() if share >= 0.75]
+    assert f"The {len(others)} cells that draw more" in text and max(map(abs, others)) < 0.1
+    other = [over_rw("td3_bc", *key) for key in low]
+    counts = sum(gap < -0.1 for gap in other), sum(gap > 0.1 for gap in other)
+    assert f"With TD3+BC {counts[0]} of the {len(low)} are below RW, and {counts[1]} above it." in text
+
+
+def test_the_share_of_early_steps_that_suggest_wants(results_page: Any) -> None:
+    """In Hopper with BC, by temperature: how far below the best one."""
+    shares, below = results_page.early_shares(), list[tuple[float, float]]()
+    for dataset, cells in results_page.setting_scores("rw", "temperature").items():
+        means = {name: float(np.mean(values)) for name, values in cells.items()}
+        best = max(means.values())
+        below += [(shares[dataset, name]["share_of_first_30_steps"], best - mean) for name, mean in means.items()]
+    points, text = np.array(below), text_of("docs/results.md")  # [48, 2]
+    enough = points[:, 0] >= GOOD_BEGINNINGS
+    high, low = points[enough].T, points[~enough].T
+    assert f"So `uw.suggest` wants {GOOD_BEGINNINGS:.0%} of the first steps" in text and len(below) == 48
+    assert f"all that draw at least {high[0].min():.0%} come within {high[1].max():.2f} of the best one" in text
+    assert f"at most {low[0].max():.0%} stay {low[1].min():.2f} or more below it" in text
 
 
 Found = dict[str, dict[tuple[str, str], Check]]

@@ -173,15 +173,64 @@ def test_what_weighting_leaves_out_is_said() -> None:
     text = str(uw.suggest(with_returns(mild, labels=["expert"] * 30 + ["random"] * 3000)))
     assert "Of the first 30 steps of episodes only" in text
     assert "are drawn from good ones (label expert)" in text
+    assert "None of the temperatures down to 0.025 reaches 75%." in text
+
+
+def early_share_at(temperature: float, returns: np.ndarray, lengths: np.ndarray) -> float:
+    weights = uw.ReturnWeighting(temperature)(with_returns(returns, lengths=lengths))
+    return uw.early_share(weights, lengths, returns > (returns.min() + returns.max()) / 2)
+
+
+def quick_successes(count: int) -> tuple[np.ndarray, np.ndarray]:
+    """Of 8 steps, each among 350 slow failures: at 0.1 nearly all episodes drawn are good ones, but not the steps."""
+    chosen, failures = np.random.default_rng(3), 350 * count
+    returns = np.concatenate([chosen.normal(100, 0.5, count), chosen.normal(38, 4, failures)])
+    return returns, np.concatenate([np.full(count, 8), np.full(failures, 40)])
+
+
+def test_poor_beginnings_ask_for_a_colder_temperature() -> None:
+    returns, lengths = quick_successes(14)
+    at = {temperature: f"{early_share_at(temperature, returns, lengths):.0%}" for temperature in (0.1, 0.05)}
+    suggestion = uw.suggest(with_returns(returns, lengths=lengths))
+    assert suggestion.weighting == uw.ReturnWeighting(0.05)
+    text = str(suggestion)
+    assert "At temperature 0.05 the batch draws on the worth of about 13 episodes" in text
+    assert (
+        f"At 0.1 only {at[0.1]} of the first 30 steps of episodes would be drawn from good ones (return above" in text
+    )
+    assert f"here it is {at[0.05]}." in text and "may follow the poor ones" not in text
+
+
+def test_few_episodes_are_not_leaned_on_for_their_beginnings() -> None:
+    """Six of them: the temperature stays, and the share and what a colder one would cost are said."""
+    returns, lengths = quick_successes(6)
+    at = {temperature: f"{early_share_at(temperature, returns, lengths):.0%}" for temperature in (0.1, 0.05)}
+    suggestion = uw.suggest(with_returns(returns, lengths=lengths))
+    assert suggestion.weighting == uw.ReturnWeighting(0.1)
+    assert f"Of the first 30 steps of episodes only {at[0.1]} are drawn from good ones" in str(suggestion)
+    assert f"At temperature 0.05 it would be {at[0.05]}, but from about 6 episodes." in str(suggestion)
 
 
 def test_beginnings_are_not_given_up_for_a_warmer_temperature() -> None:
-    """Four good episodes: 0.2 would leave more in effect, but draw the first steps from the 300 poor ones."""
-    returns = np.concatenate([[500.0, 480.0, 470.0, 450.0, 440.0], rng.normal(20, 8, 300)])
-    lengths = np.maximum(2, returns).astype(int)
-    suggestion = uw.suggest(with_returns(returns, lengths=lengths))
-    weights = suggestion.weighting(with_returns(returns, lengths=lengths))
-    assert uw.early_share(weights, lengths, returns > 250) > 0.5
+    """0.2 would leave more episodes in effect, but draw the first steps from poorer ones; where 0.1 rests on one it is taken."""
+    chosen = np.random.default_rng(4)
+    poor, lengths = chosen.normal(400, 80, 300), np.full(301, 40)
+    enough = np.concatenate([poor, [720.0]])
+    assert early_share_at(0.2, enough, lengths) < 0.75 < early_share_at(0.1, enough, lengths)
+    assert uw.suggest(with_returns(enough, lengths=lengths)).weighting == uw.ReturnWeighting(0.1)
+    outlier = np.concatenate([poor, [1000.0]])
+    assert early_share_at(0.2, outlier, lengths) < 0.75
+    assert uw.suggest(with_returns(outlier, lengths=lengths)).weighting == uw.ReturnWeighting(0.3)
+
+
+def test_where_starts_differ_the_first_steps_are_not_compared() -> None:
+    """Episodes of low return began elsewhere: what was done there tempts nobody where the others begin."""
+    starts = rng.normal(size=(2000, 2))
+    returns = 300 * starts[:, 0] + rng.normal(0, 30, 2000)
+    ds = with_returns(returns, observations=starts)
+    suggestion = uw.suggest(ds)
+    assert uw.early_share(suggestion.weighting(ds), ds.lengths, returns > (returns.min() + returns.max()) / 2) < 0.75
+    assert suggestion.weighting.to_dict()["name"] == "aw" and "first 30 steps" not in str(suggestion)
 
 
 def test_what_is_said_of_advantage_weighting_is_its_own() -> None:

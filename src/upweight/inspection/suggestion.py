@@ -1,9 +1,10 @@
 """Propose a weighting, and say why in words.
 
 The rule, in short. Take advantage-weighting where the initial state explains a real share of the returns, else return-weighting.
-Start from the temperature 0.1; move only where another is clearly safer and keeps most of the gain (``choice.py``). Then ask
-whether the gain is worth it, on the random-to-expert scale if that is known, else in standard deviations, and whether enough
-episodes are left to tell. All of it is the same whatever constant is added to the returns.
+Start from the temperature 0.1; move only where another is clearly safer and keeps most of the gain, or draws the first steps from
+good episodes where 0.1 does not (``choice.py``). Then ask whether the gain is worth it, on the random-to-expert scale if that is
+known, else in standard deviations, and whether enough episodes are left to tell. All of it is the same whatever constant is added
+to the returns.
 """
 
 from dataclasses import dataclass
@@ -16,7 +17,16 @@ from upweight.base.text import Shown, as_html, number
 from upweight.data.dataset import Dataset
 from upweight.data.reference_scores import ReferenceScores, misfit, normalize_returns, reference_scores
 from upweight.data.statistics import mass_per_label, positive_sided_variance
-from upweight.inspection.choice import FEW_EPISODES, PAPER_TEMPERATURE, Choice, choices, choose, colder, safe
+from upweight.inspection.choice import (
+    GOOD_BEGINNINGS,
+    PAPER_TEMPERATURE,
+    TEMPERATURES,
+    Choice,
+    choices,
+    choose,
+    colder,
+    safe,
+)
 from upweight.inspection.effect import Good, describe_weighting, good_episodes, mass_per_start
 from upweight.inspection.starts import Starts, look_at_starts
 from upweight.loading import AnyDataset, as_dataset
@@ -27,7 +37,7 @@ from upweight.weightings.weighting import Weighting
 _SMALL_GAIN = 0.05  # of the random-to-expert range
 _SMALL_GAIN_STD = 0.25  # standard deviations, where that range is not known
 _GOOD_MEAN = 0.9  # normalised mean return that counts as about expert level
-_NOTHING, _MAJORITY = 0.0005, 0.5  # of the steps drawn
+_NOTHING = 0.0005  # of the steps drawn
 _SMALL_DIFFERENCES = 0.1  # range of returns, of their mean, below which the mean is worth a word
 
 
@@ -89,11 +99,12 @@ def suggest_from(dataset: Dataset, *, env: str | None, starts: Starts | None) ->
     reasons += [why] if strange is None else [strange, why]
     if not worth:
         return Suggestion(Uniform(), False, tuple(reasons))
-    reasons.append(_temperature_reason(chosen, returns))
-    enough = chosen.effective_episodes >= FEW_EPISODES and not chosen.rests_on_one
-    if not enough:
+    reasons.append(_temperature_reason(chosen, found[PAPER_TEMPERATURE], returns, good))
+    if not chosen.is_firm:
         reasons.append(_cannot_tell(chosen, safe(found)))
-    reasons += _left_out(chosen, dataset, usable, starts, good)
+    reasons += _left_out(chosen, dataset, usable, starts)
+    if not chosen.begins_well:
+        reasons.append(_poor_beginnings(chosen, found, good))
     if (better := colder(found, chosen, value_range)) is not None:
         reasons.append(
             f"Returns rise gradually, as in replay data with many levels: {chosen.temperature:g} may be too warm. "
@@ -104,7 +115,7 @@ def suggest_from(dataset: Dataset, *, env: str | None, starts: Starts | None) ->
         "Where the outcome depends much on luck, high returns are partly luck and the gain above is too rosy."
     )
     take: Weighting = Uniform() if chosen.rests_on_one else chosen.weighting
-    return Suggestion(take, enough, tuple(reasons))
+    return Suggestion(take, chosen.is_firm, tuple(reasons))
 
 
 def _drawn(chosen: Choice, returns: NDArray[np.float64], *, advantages: bool) -> str:
@@ -137,7 +148,7 @@ def _judge_gain(returns: NDArray[np.float64], chosen: Choice, scores: ReferenceS
     return False, f"{text}: hardly any episode is better than the average one. Data with better episodes would help."
 
 
-def _temperature_reason(chosen: Choice, returns: NDArray[np.float64]) -> str:
+def _temperature_reason(chosen: Choice, usual: Choice, returns: NDArray[np.float64], good: Good) -> str:
     text = (
         f"At temperature {chosen.temperature:g} the batch draws on the worth of about {_episodes(chosen)}; "
         f"the weighted return is known to within {number(chosen.radius)} (95%)"
@@ -145,6 +156,11 @@ def _temperature_reason(chosen: Choice, returns: NDArray[np.float64]) -> str:
     )
     if chosen.temperature > PAPER_TEMPERATURE:
         return text + " A lower temperature would lean on too few episodes."
+    if chosen.begins_well and not usual.begins_well:
+        return (
+            f"{text} At {usual.temperature:g} only {usual.early_share:.0%} of the first 30 steps of episodes would be drawn from "
+            f"good ones ({good.text}); here it is {chosen.early_share:.0%}."
+        )
     if chosen.temperature < PAPER_TEMPERATURE:
         return text + " A higher one would let the many poor episodes back in."
     return text + " It is the paper's value for IQL and TD3+BC (0.2 for CQL; for BC the paper states none)."
@@ -167,22 +183,28 @@ def _cannot_tell(chosen: Choice, safe_choice: Choice | None) -> str:
     return f"{text}Uniform sampling is safe{warm}; compare both, or collect more good episodes."
 
 
-def _left_out(chosen: Choice, dataset: Dataset, usable: NDArray[np.bool_], starts: Starts, good: Good) -> list[str]:
-    """What next to nothing is drawn from, and poor episodes that take the beginnings."""
+def _left_out(chosen: Choice, dataset: Dataset, usable: NDArray[np.bool_], starts: Starts) -> list[str]:
+    """What next to nothing is drawn from."""
     weights = np.zeros(dataset.num_episodes)
     weights[usable] = chosen.weights
     sizes = dataset.num_transitions
     shares = dict(mass_per_start(weights, sizes, starts) or {})
     shares |= {} if dataset.labels is None else mass_per_label(weights, sizes, dataset.labels)
-    reasons = []
-    if nothing := [name for name, share in shares.items() if share < _NOTHING]:
-        reasons.append(f"Next to nothing (under 0.05%) is drawn from: {', '.join(nothing)}.")
-    if starts.expected is None and chosen.early_share < _MAJORITY:
-        reasons.append(
-            f"Of the first 30 steps of episodes only {chosen.early_share:.0%} are drawn from good ones ({good.text}): "
-            "a policy that copies actions (BC) may follow the poor ones there. A lower temperature draws more."
-        )
-    return reasons
+    nothing = [name for name, share in shares.items() if share < _NOTHING]
+    return [f"Next to nothing (under 0.05%) is drawn from: {', '.join(nothing)}."] if nothing else []
+
+
+def _poor_beginnings(chosen: Choice, found: dict[float, Choice], good: Good) -> str:
+    """Poor episodes take the first steps, and a temperature that changes that is not to be had, or not for free."""
+    text = (
+        f"Of the first 30 steps of episodes only {chosen.early_share:.0%} are drawn from good ones ({good.text}): a policy that "
+        "copies actions (BC) may follow the poor ones there."
+    )
+    better = next((choice for choice in reversed(found.values()) if choice.begins_well), None)
+    if better is None:
+        return f"{text} None of the temperatures down to {TEMPERATURES[0]:g} reaches {GOOD_BEGINNINGS:.0%}."
+    share, left = f"{better.early_share:.0%}", _episodes(better)
+    return f"{text} At temperature {better.temperature:g} it would be {share}, but from about {left}."
 
 
 def _episodes(choice: Choice) -> str:
