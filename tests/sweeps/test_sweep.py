@@ -34,6 +34,7 @@ from upweight.sweeps.estimate import Estimate
 from upweight.sweeps.evaluation import Trained, evaluate_and_store
 from upweight.sweeps.executor import LocalExecutor, Outcome
 from upweight.sweeps.packing import pack
+from upweight.sweeps.run_data import load_data
 from upweight.sweeps.sweep import plan_sweep, sweep
 from upweight.sweeps.work import Work, Workplace
 
@@ -369,6 +370,23 @@ def test_other_values_from_the_command_line(
     }.items():
         assert main([*arguments, "--set", wrong]) != 0
         assert message in capsys.readouterr().err
+
+
+def test_a_table_is_warned_of_once(tmp_path: Path) -> None:
+    """By the reader of the experiment; it is loaded again to train, maybe much later, and must be the same."""
+    log = cartpole_log()
+    columns = {f"observation_{place}": log.observations[:, place] for place in range(4)}
+    rows = {**columns, "action": log.actions, "reward": log.rewards, "stay": np.repeat(np.arange(10), 4)}
+    pd.DataFrame(rows).to_csv(tmp_path / "log.csv", index=False)
+    (tmp_path / "study.toml").write_text(
+        'updates = 5\nepisodes = 1\nenv = "CartPole-v1"\ndatasets = [{path = "log.csv", episode = "stay"}]\n'
+        'algorithms = ["discrete_bc"]'
+    )
+    with pytest.warns(uw.UpweightWarning, match="nothing says how 10 episodes ended") as caught:
+        study = read_experiment(tmp_path / "study.toml")
+    assert len(caught) == 1
+    (population,) = pack(study.runs)
+    assert load_data(population).dataset.num_episodes == 10  # and no warning, which would be an error here
 
 
 @pytest.mark.slow

@@ -1,12 +1,13 @@
 """The data that a population trains on: made or loaded, checked, described."""
 
+import warnings
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 import numpy as np
 from numpy.typing import NDArray
 
-from upweight.base.errors import DatasetError
+from upweight.base.errors import DatasetError, UpweightWarning
 from upweight.data.dataset import Dataset
 from upweight.data.fingerprint import content_hash, fingerprint
 from upweight.data.reference_scores import find_reference_scores, normalize_returns
@@ -71,7 +72,9 @@ def load_data(population: Population, *, workers: int | None = None) -> RunData:
     """Play or read it; a file that is not what it was when the run was named is an error."""
     first = population.data[0]
     if first.content is not None:
-        dataset = load(first.name, **first.options)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", UpweightWarning)  # the reader of the experiment loaded it and was warned
+            dataset = load(first.name, **first.options)
         if (found := fingerprint(dataset)) != first.content:
             raise DatasetError(
                 f"{first.name}: changed since the experiment was read (content {first.content}, now {found}); "
