@@ -1,8 +1,13 @@
 """Whether two datasets are the same."""
 
+import hashlib
+import tracemalloc
+
 import numpy as np
+import pytest
 
 import upweight as uw
+from support.datasets import random_dataset
 from upweight.data.fingerprint import content_hash, fingerprint
 
 
@@ -39,3 +44,34 @@ def test_any_change_shows() -> None:
     assert counted[0] == counted[1] and len(set(counted)) == 3
     without = fingerprint(uw.Dataset.from_arrays(**{**arrays, "rewards": None}))
     assert without not in same
+
+
+@pytest.mark.parametrize("piece", [1, 100, 1 << 22])
+def test_next_observations_that_are_not_stored_are_hashed_in_pieces(
+    piece: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As if they were there as a whole, which this asks for after the hash."""
+    monkeypatch.setattr("upweight.data.fingerprint._PIECE_BYTES", piece)
+    for ds in (random_dataset(num_episodes=7), random_dataset(num_episodes=7).subset([3, 1, 1])):
+        found, digest = content_hash(ds), hashlib.sha256()
+        for array in (ds.observations, ds.actions, ds.rewards, ds.next_observations, ds.terminated, ds.truncated):
+            digest.update(np.ascontiguousarray(array).tobytes())
+        assert found == digest.hexdigest()
+
+
+def test_the_fingerprint_of_much_takes_little_memory() -> None:
+    """Less than a second copy of the observations, which it once made and left behind."""
+    observations = np.zeros((50_000, 200), np.float32)  # 40 MB
+    ds = uw.Dataset.from_arrays(
+        observations=observations,
+        actions=np.zeros((50_000, 1), np.float32),
+        rewards=np.zeros(50_000, np.float32),
+        terminated=np.arange(50_000) % 100 == 99,
+    )
+    tracemalloc.start()
+    try:
+        fingerprint(ds)
+        left, peak = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert left < 0.05 * observations.nbytes and peak < 0.5 * observations.nbytes

@@ -29,7 +29,7 @@ def test_runs_with_one_key_share_a_program() -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize("name", ["bc", "td3_bc", "iql"])
 def test_what_is_planned_is_what_it_takes_on_the_host(tmp_path: Path, name: str) -> None:
-    """With the data that were read; JAX shares the memory of rows, and float64 is a block's at a time."""
+    """With the data that were read, and their fingerprint; JAX shares the memory of rows, and float64 is a block's at a time."""
     steps, rng = 600_000, np.random.default_rng(0)
     ends = np.zeros(steps, bool)
     ends[999::1000] = True
@@ -45,7 +45,7 @@ def test_what_is_planned_is_what_it_takes_on_the_host(tmp_path: Path, name: str)
     try:
         ds = uw.load(tmp_path / "data.npz")
         planned = uw.plan_training(ds, [run]).programs[0].total_bytes
-        uw.train(ds, [run], num_updates=2)
+        uw.train(ds, [run], num_updates=2, output=tmp_path / "out")
         peak = tracemalloc.get_traced_memory()[1]
     finally:
         tracemalloc.stop()

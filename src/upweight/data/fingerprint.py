@@ -1,6 +1,7 @@
 """Hashes that tell whether two datasets are the same."""
 
 import hashlib
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 import numpy as np
@@ -8,14 +9,31 @@ from numpy.typing import NDArray
 
 from upweight.data.dataset import Dataset
 
+_PIECE_BYTES = 1 << 22
+
 
 def content_hash(dataset: Dataset) -> str:
     """SHA-256 of all numbers of its steps."""
-    arrays: list[NDArray[Any]] = [dataset.observations, dataset.actions]
+    return _hash(map(_bytes, _arrays(dataset)))
+
+
+def _arrays(dataset: Dataset) -> Iterator[NDArray[Any]]:
+    """Every array of steps; next observations that are not stored some rows at a time, without ever building them all."""
+    yield dataset.observations
+    yield dataset.actions
     if dataset.has_rewards:
-        arrays.append(dataset.rewards)
-    arrays += [dataset.next_observations, dataset.terminated, dataset.truncated]
-    return _hash(*map(_bytes, arrays))
+        yield dataset.rewards
+    if dataset._next_observations is not None:
+        yield dataset.next_observations
+    else:
+        size = max(1, _PIECE_BYTES * dataset.num_steps // max(1, dataset.observations.nbytes))
+        ends = dataset.episodes.last_steps
+        for first in range(0, dataset.num_steps, size):
+            rows = np.arange(first, min(first + size, dataset.num_steps))
+            is_last = ends[np.searchsorted(ends, rows)] == rows
+            yield dataset.observations[rows + ~is_last]
+    yield dataset.terminated
+    yield dataset.truncated
 
 
 def fingerprint(dataset: Dataset) -> str:
@@ -31,14 +49,14 @@ def fingerprint(dataset: Dataset) -> str:
         episodes.append(dataset.num_transitions)
     if dataset.unseen_actions:
         about.append(f"{dataset.num_actions} actions".encode())
-    return _hash(content_hash(dataset).encode(), rewards, *about, *map(_bytes, episodes))[:16]
+    return _hash([content_hash(dataset).encode(), rewards, *about, *map(_bytes, episodes)])[:16]
 
 
 def _bytes(array: NDArray[Any]) -> Any:
     return np.ascontiguousarray(array).reshape(-1).view(np.uint8).data
 
 
-def _hash(*parts: Any) -> str:
+def _hash(parts: Iterable[Any]) -> str:
     digest = hashlib.sha256()
     for part in parts:
         digest.update(part)
