@@ -291,6 +291,30 @@ def test_a_training_goes_on_within_a_log_interval(
         assert [result.metrics for result in parts] == [result.metrics for result in whole]
 
 
+@pytest.mark.parametrize(("seconds", "kept"), [(0.0, [100]), (60.0, [])])
+def test_checkpoints_go_by_time(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, seconds: float, kept: list[int]
+) -> None:
+    """However few updates a slow training has made since the last one; the work of a minute may be lost."""
+    monkeypatch.setattr(train_module, "CHECKPOINT_SECONDS", seconds)
+    ds, run, told = dataset_for("bc"), uw.Run(small_config("bc"), "rw"), list[int]()
+
+    def die_at_200(records: list[dict[str, Any]]) -> None:
+        told.append(records[0]["updates"])
+        if told == [100, 200]:
+            raise RuntimeError("killed")
+
+    options: Any = {"num_updates": 300, "log_every_updates": 100, "output": tmp_path / "out", "callbacks": [die_at_200]}
+    with pytest.raises(RuntimeError, match="killed"):
+        uw.train(ds, [run], **options)
+    found = [int(read_safetensors(path)[1]["updates"]) for path in (tmp_path / "out").glob("*.safetensors")]
+    assert found == kept
+    (again,) = uw.train(ds, [run], **options, resume=True)
+    (whole,) = uw.train(ds, [run], num_updates=300, log_every_updates=100)
+    assert told == [100, 200, *range(100 + sum(kept), 301, 100)]
+    assert parameters(again).tobytes() == parameters(whole).tobytes() and again.metrics == whole.metrics
+
+
 ENDLESS = """
     import sys
     sys.path.insert(0, {tests!r})

@@ -12,6 +12,10 @@ class Background:
         self._thread: threading.Thread | None = None
         self._error: BaseException | None = None
 
+    @property
+    def is_busy(self) -> bool:
+        return self._thread is not None and self._thread.is_alive()
+
     def start(self, work: Callable[[], None]) -> None:
         """Begin ``work``, after what is under way has ended."""
         self.wait()

@@ -46,6 +46,7 @@ class TrainingPaused(UpweightError):
     """A training met its deadline; its folder holds a checkpoint to go on from with ``resume=True``."""
 
 
+CHECKPOINT_SECONDS = 60.0  # of work that a training which is killed may lose, if its disk keeps up
 _log = logging.getLogger("upweight")
 
 
@@ -88,7 +89,7 @@ def train(
 
     ``dataset`` may also be a path, the name of one, a frame, or a dataset of d3rlpy or Minari.
     ``precision``: "float32", "bfloat16" (products and activations; parameters stay float32) or "float64". With an ``output``
-    folder, metrics, checkpoints and policies are written there, and ``resume=True`` goes on after an interruption.
+    folder, metrics, policies and a checkpoint a minute are written there, and ``resume=True`` goes on after an interruption.
     ``callbacks`` are called with the new metric records at each log interval. ``max_agents`` limits how many train together; a
     training that goes on keeps the programs that it began with. ``progress`` shows a bar, by default in terminals and notebooks.
     Ctrl-C takes effect when the updates of the moment (about two seconds) are done and a checkpoint is written; a second at once.
@@ -256,7 +257,7 @@ class _Recorder:
         self._folder, self._program, self._task = folder, program, task
         self._every = every or 10 * task.schedule.interval
         self._deadline = math.inf if deadline is None else deadline
-        self._saved_at = 0
+        self._saved_at, self._saved_time = 0, time.monotonic()
         self.writing = Background()
 
     def finished(self) -> list[RunResult] | None:
@@ -283,12 +284,13 @@ class _Recorder:
             self._folder.append_metrics(step.records)
         if step.num_updates == self._task.num_updates:
             return
-        late = time.monotonic() > self._deadline
-        if save or late or step.num_updates - self._saved_at >= self._every:
+        now = time.monotonic()
+        late, many = now > self._deadline, step.num_updates - self._saved_at >= self._every
+        if save or late or many or (now - self._saved_time >= CHECKPOINT_SECONDS and not self.writing.is_busy):
             self.writing.wait()  # at most one is under way
             snapshot = take_snapshot(self._task.spread.take(step.progress))
             self.writing.start(partial(self._folder.save_checkpoint, self._program, snapshot, step.num_updates))
-            self._saved_at = step.num_updates
+            self._saved_at, self._saved_time = step.num_updates, now
         if late:
             where = f"{step.num_updates:,} of {self._task.num_updates:,} updates of {self._task.title}"
             raise TrainingPaused(f"{self._folder.path}: paused at {where}")
