@@ -23,7 +23,7 @@ class CodesColumn(Column):
 
     def __init__(self, parent: Column, source: str) -> None:
         super().__init__(parent.shape, np.dtype(np.int64))
-        self._parent, self._source = parent, source
+        self._parent, self._source, self.is_mapped = parent, source, parent.is_mapped
 
     def _read(self) -> Array:
         return self._whole(self._parent.read())
@@ -36,6 +36,14 @@ class CodesColumn(Column):
         if odd.size:
             raise DatasetError(f"{self._source}: key 'actions': num_actions needs whole numbers, found {odd[0]}")
         return values.astype(np.int64)
+
+
+def check_codes(actions: Array, num_actions: int | None, *, source: str) -> None:
+    """Refuse actions beyond the last of ``num_actions`` (None: not known)."""
+    if num_actions is not None and (highest := int(actions.max())) >= num_actions:
+        raise DatasetError(
+            f"{source}: key 'actions': expected actions below {num_actions} (num_actions), found {highest}"
+        )
 
 
 def as_discrete(num_actions: int | None, actions: Column, *, source: str) -> Column:

@@ -2,12 +2,14 @@
 
 A column knows its shape and dtype at once. ``read()`` returns the whole array (cached, read-only);
 ``rows(index)`` returns some rows, and touches no more of the file than it must as long as the whole
-column was never read. Formats subclass :class:`Column`; everything else composes existing columns.
+column was never read; ``blocks`` goes through many of them in little memory. Formats subclass
+:class:`Column`; everything else composes existing columns.
 """
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,13 +17,17 @@ from numpy.typing import NDArray
 from upweight.base.errors import DatasetError
 from upweight.base.progress import track
 
-Array = NDArray[np.generic]
-Index = NDArray[np.int64]
+Array = NDArray[Any]
+Index = NDArray[np.integer]
 ReadEpisode = Callable[[int, Index], Array]  # (number of the episode, some of its rows [K], ascending) -> [K, ...]
 
 
 class Column(ABC):
     """M rows of one field of a dataset."""
+
+    is_mapped = (
+        False  # its rows lie in a memory map, checked when they were written: nothing is gained by reading all first
+    )
 
     def __init__(self, shape: tuple[int, ...], dtype: np.dtype) -> None:
         self.shape = shape  # [M, ...]
@@ -46,10 +52,15 @@ class Column(ABC):
     def rows(self, index: Index) -> Array:
         """The rows at ``index`` [K] as an array [K, ...]."""
         if self._array is not None:
-            return self._array[index]
+            return self._array.take(index, axis=0)
         if len(index) == 0:
             return np.empty((0, *self.shape[1:]), self.dtype)
         return self._read_rows(index)
+
+    def blocks(self, first: int, last: int, size: int) -> Iterator[Array]:
+        """Rows ``first`` to ``last`` in order, at most ``size`` at a time."""
+        for low in range(first, last, size):
+            yield self.rows(np.arange(low, min(low + size, last)))
 
     @abstractmethod
     def _read(self) -> Array: ...
@@ -78,7 +89,7 @@ class GatheredColumn(Column):
 
     def __init__(self, parent: Column, index: Index) -> None:
         super().__init__((len(index), *parent.shape[1:]), parent.dtype)
-        self._parent, self._index = parent, index
+        self._parent, self._index, self.is_mapped = parent, index, parent.is_mapped
 
     def _read(self) -> Array:
         return self._parent.read()[self._index]
@@ -93,7 +104,7 @@ class ConcatenatedColumn(Column):
     def __init__(self, parts: Sequence[Column]) -> None:
         shape = (sum(len(part) for part in parts), *parts[0].shape[1:])
         super().__init__(shape, np.result_type(*(part.dtype for part in parts)))
-        self._parts = parts
+        self._parts, self.is_mapped = parts, all(part.is_mapped for part in parts)
 
     def _read(self) -> Array:
         return np.concatenate([part.read() for part in self._parts], dtype=self.dtype)
@@ -163,18 +174,16 @@ class ShiftedColumn(Column):
 
     def __init__(self, observations: Column, last_steps: Index) -> None:
         super().__init__(observations.shape, observations.dtype)
-        self._observations, self._last_steps = observations, last_steps
-
-    def _following(self) -> Index:
-        following = np.arange(1, len(self) + 1)
-        following[self._last_steps] = self._last_steps
-        return following
+        self._observations, self._last_steps, self.is_mapped = observations, last_steps, observations.is_mapped
 
     def _read(self) -> Array:
-        return self._observations.read()[self._following()]
+        following = np.arange(1, len(self) + 1)
+        following[self._last_steps] = self._last_steps
+        return self._observations.read()[following]
 
     def _read_rows(self, index: Index) -> Array:
-        return self._observations.rows(self._following()[index])
+        is_last = self._last_steps[np.searchsorted(self._last_steps, index)] == index
+        return self._observations.rows(index + ~is_last)
 
 
 def read_only(array: Array) -> Array:

@@ -12,9 +12,9 @@ from numpy.typing import ArrayLike, NDArray
 from upweight.base.errors import DatasetError
 from upweight.base.text import Shown
 from upweight.data import construct, table, trajectories, validate
-from upweight.data.action_codes import as_discrete
+from upweight.data.action_codes import as_discrete, check_codes
 from upweight.data.columns import ArrayColumn, Column, GatheredColumn, ShiftedColumn, read_only
-from upweight.data.segment import Episodes
+from upweight.data.segment import LAST, TERMINATED, TRAINABLE, Episodes
 from upweight.data.success import NO_REWARDS, success_rewards
 
 
@@ -42,6 +42,8 @@ class Dataset(Shown):
     _rewards: Column | None  # [M], None if the log has none
     _next_observations: Column | None = None  # [M, ...], None if they are the following observations
     _returns: NDArray[np.float64] | None = None  # [N], where the file knows them already
+    _initial_observations: NDArray[Any] | None = None  # [N, ...], likewise
+    _flags: Column | None = None  # [M] of Episodes.flags, likewise
     labels: NDArray[np.str_] | None = None  # [N] where each episode came from
     num_actions: int | None = None  # of discrete actions: how many there are, where that is known
     metadata: Mapping[str, Any] = field(default_factory=lambda: MappingProxyType({}))  # JSON-able
@@ -135,6 +137,8 @@ class Dataset(Shown):
         rewards: "Column | NDArray[Any] | None",
         next_observations: Column | None = None,
         returns: NDArray[np.float64] | None = None,
+        initial_observations: NDArray[Any] | None = None,
+        flags: Column | None = None,
         labels: Sequence[str] | NDArray[np.str_] | None = None,
         num_actions: int | None = None,
         metadata: Mapping[str, Any] | None = None,
@@ -153,6 +157,8 @@ class Dataset(Shown):
             _rewards=rewards,
             _next_observations=next_observations,
             _returns=returns,
+            _initial_observations=initial_observations,
+            _flags=flags,
             labels=validate.as_labels(labels, num_episodes=len(episodes), source=source),
             num_actions=num_actions,
             metadata=validate.as_metadata(metadata, source=source),
@@ -194,12 +200,8 @@ class Dataset(Shown):
     def returns(self) -> NDArray[np.float64]:
         r"""[N] raw, undiscounted return :math:`G_i = \sum_t r_{i,t}` over all logged steps."""
         if self._returns is not None:
-            return read_only(self._returns)  # type: ignore[return-value]
-        with np.errstate(over="ignore"):  # reported below
-            totals = np.add.reduceat(self.rewards, self.starts, dtype=np.float64)
-        if not np.isfinite(totals).all():
-            raise DatasetError(f"{self.source}: key 'rewards': the sum over an episode overflows; rescale the rewards")
-        return read_only(totals)  # type: ignore[return-value]
+            return read_only(self._returns)
+        return read_only(validate.sum_rewards(self.rewards, self.starts, source=self.source))
 
     # ---- steps ------------------------------------------------------------------------------------------------
     @cached_property
@@ -211,10 +213,7 @@ class Dataset(Shown):
     def actions(self) -> NDArray[Any]:
         """[M, ...]; whole numbers mean discrete actions."""
         actions = self._checked(self._actions, "actions")
-        if self.num_actions is not None and (highest := int(actions.max())) >= self.num_actions:
-            raise DatasetError(
-                f"{self.source}: key 'actions': expected actions below {self.num_actions} (num_actions), found {highest}"
-            )
+        check_codes(actions, self.num_actions, source=self.source)
         return actions
 
     @cached_property
@@ -245,11 +244,13 @@ class Dataset(Shown):
     @cached_property
     def trainable(self) -> NDArray[np.bool_]:
         """[M] False on last steps that lead to an unknown observation."""
-        return ~self._at_ends(self.num_transitions < self.lengths)
+        return read_only((self._step_flags.read() & TRAINABLE) != 0)
 
     @cached_property
     def initial_observations(self) -> NDArray[Any]:
         """[N, ...] first observation of each episode, read without the others where the file allows."""
+        if self._initial_observations is not None:
+            return read_only(self._initial_observations)
         rows = self._observations.rows(self.starts)
         validate.check_finite(rows, key="observations", source=f"{self.source} (first observation of each episode)")
         return read_only(rows)
@@ -259,7 +260,7 @@ class Dataset(Shown):
         """Whether, inside episodes, the next observation of a step is the observation of the next step."""
         if self._next_observations is None:
             return True
-        inside = np.flatnonzero(~self._is_last)
+        inside = np.flatnonzero((self._step_flags.read() & LAST) == 0)
         return bool(np.array_equal(self.next_observations[inside], self.observations[inside + 1]))
 
     @property
@@ -290,39 +291,32 @@ class Dataset(Shown):
     def transitions(self, index: NDArray[np.integer]) -> Transitions:
         """The transitions that start at flat step indices ``index`` [B]."""
         index = np.asarray(index)
-        trainable = self.trainable[index]  # also refuses an index beyond the last step
-        if not trainable.all() or (index < 0).any():
-            bad = int(index[~trainable | (index < 0)][0])
+        flags = self._step_flags.rows(index)  # also refuses an index beyond the last step
+        if (wrong := ((flags & TRAINABLE) == 0) | (index < 0)).any():
             raise IndexError(
-                f"step {bad} is not the start of a known transition: expected steps that a sampler drew "
+                f"step {index[wrong][0]} is not the start of a known transition: expected steps that a sampler drew "
                 f"(an episode's first `num_transitions` steps, counted from 0 to {self.num_steps - 1})"
             )
         if self._next_observations is None:
-            following = self.observations[index + ~self._is_last[index]]
+            following = self._rows("observations", index + ((flags & LAST) == 0))
         else:
-            following = self.next_observations[index]
-        rewards = self.rewards[index] if self.has_rewards else np.full(index.shape, np.nan, np.float32)
-        return Transitions(self.observations[index], self.actions[index], rewards, following, self.terminated[index])
+            following = self._rows("next_observations", index)
+        observations, actions = self._rows("observations", index), self._rows("actions", index)
+        rewards = self._rows("rewards", index) if self.has_rewards else np.full(index.shape, np.nan, np.float32)
+        return Transitions(observations, actions, rewards, following, (flags & TERMINATED) != 0)
 
     # ---- other datasets from this one ---------------------------------------------------------------------------
     def subset(self, episodes: ArrayLike) -> "Dataset":
         """The given episodes (indices, in that order and with repetitions, or a boolean mask [N])."""
         chosen = validate.as_episode_index(episodes, num_episodes=self.num_episodes, source=self.source)
         steps = self.episodes.steps_of(chosen)
-
-        def gather(column: Column | None) -> Column | None:
-            return None if column is None else GatheredColumn(column, steps)
-
-        return replace(
-            self,
-            episodes=self.episodes.take(chosen),
-            _observations=GatheredColumn(self._observations, steps),
-            _actions=GatheredColumn(self._actions, steps),
-            _rewards=gather(self._rewards),
-            _next_observations=gather(self._next_observations),
-            _returns=None if self._returns is None else self._returns[chosen],
-            labels=None if self.labels is None else self.labels[chosen],
-        )
+        per_step = ("_observations", "_actions", "_rewards", "_next_observations", "_flags")
+        per_episode = ("_returns", "_initial_observations", "labels")
+        parts: dict[str, Any] = {
+            name: GatheredColumn(column, steps) for name in per_step if (column := getattr(self, name)) is not None
+        }
+        parts |= {name: values[chosen] for name in per_episode if (values := getattr(self, name)) is not None}
+        return replace(self, episodes=self.episodes.take(chosen), **parts)
 
     def split(self, fraction: float, *, seed: int) -> tuple["Dataset", "Dataset"]:
         """Two disjoint random parts by episodes; the first gets ``round(fraction * N)``, each at least one."""
@@ -352,7 +346,7 @@ class Dataset(Shown):
     def with_success(self, flags: ArrayLike) -> "Dataset":
         """Rewards from success ``flags`` [N] or [M]: a last step of 1 for episodes that have one set; success is terminal."""
         episodes, rewards = success_rewards(flags, self.episodes, source=self.source)
-        return replace(self, episodes=episodes, _rewards=rewards, _returns=None)
+        return replace(self, episodes=episodes, _rewards=rewards, _returns=None, _flags=None)
 
     def with_num_actions(self, num_actions: int | None) -> "Dataset":
         """The same dataset, told how many discrete actions there are; it may not show all, or store them as floats."""
@@ -385,14 +379,20 @@ class Dataset(Shown):
     # ---- inside -----------------------------------------------------------------------------------------------
     def _checked(self, column: Column, key: str) -> NDArray[Any]:
         array = column.read()
-        validate.check_finite(array, key=key, source=self.source)
+        if not column.is_mapped:
+            validate.check_finite(array, key=key, source=self.source)
         return array
+
+    def _rows(self, name: str, index: NDArray[np.integer]) -> NDArray[Any]:
+        """Of a field: from its memory map, or else from the array, which is read and checked as a whole first."""
+        column = getattr(self, f"_{name}")
+        return column.rows(index) if column.is_mapped else getattr(self, name).take(index, axis=0)
 
     def _at_ends(self, flags: NDArray[np.bool_]) -> NDArray[np.bool_]:
         steps = np.zeros(self.num_steps, bool)
         steps[self.episodes.last_steps] = flags
-        return read_only(steps)  # type: ignore[return-value]
+        return read_only(steps)
 
     @cached_property
-    def _is_last(self) -> NDArray[np.bool_]:
-        return self._at_ends(np.ones(self.num_episodes, bool))
+    def _step_flags(self) -> Column:
+        return self._flags or ArrayColumn(self.episodes.flags(0, self.num_episodes))

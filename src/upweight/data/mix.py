@@ -1,6 +1,7 @@
 """Datasets of several: laid one after the other (:func:`concat`), or the paper's mixes (:func:`mix`)."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -23,15 +24,7 @@ def concat(datasets: Sequence[Dataset], *, source: str | None = None) -> Dataset
                     f"cannot join {first.source!r} and {other.source!r}: expected the same {what}, "
                     f"found {getattr(first, what)} and {getattr(other, what)}"
                 )
-    numbers = {dataset.num_actions for dataset in datasets if dataset.num_actions is not None}
-    if len(numbers) > 1:
-        raise DatasetError(f"cannot join datasets of different num_actions: found {sorted(numbers)}")
-    encodings = [dataset.metadata["categories"] for dataset in datasets if "categories" in dataset.metadata]
-    if any(each != encodings[0] for each in encodings):
-        raise DatasetError(
-            f"cannot join datasets of which columns have other categories: found {encodings[0]} and "
-            f"{next(each for each in encodings if each != encodings[0])}; give each the same list of all of them"
-        )
+    num_actions, metadata = agree(datasets)
     rewards = [dataset._rewards for dataset in datasets if dataset._rewards is not None]
     labels = [dataset.labels for dataset in datasets if dataset.labels is not None]
     has_next = any(dataset._next_observations is not None for dataset in datasets)
@@ -44,10 +37,31 @@ def concat(datasets: Sequence[Dataset], *, source: str | None = None) -> Dataset
         next_observations=_joined([_next_column(dataset) for dataset in datasets]) if has_next else None,
         returns=np.concatenate([dataset.returns for dataset in datasets]) if has_returns else None,
         labels=np.concatenate(labels) if len(labels) == len(datasets) else None,
-        num_actions=next(iter(numbers), None),
-        metadata={"categories": encodings[0]} if encodings else None,
+        num_actions=num_actions,
+        metadata=metadata,
         source=source or " + ".join(dict.fromkeys(dataset.source for dataset in datasets)),
     )
+
+
+class Described(Protocol):
+    """What :func:`agree` looks at."""
+
+    num_actions: int | None
+    metadata: Mapping[str, Any]
+
+
+def agree(parts: Sequence[Described]) -> tuple[int | None, dict[str, Any]]:
+    """How many actions there are, and the metadata of all parts together: what numbers in columns of categories stand for."""
+    numbers = {part.num_actions for part in parts if part.num_actions is not None}
+    if len(numbers) > 1:
+        raise DatasetError(f"cannot join datasets of different num_actions: found {sorted(numbers)}")
+    encodings = [part.metadata["categories"] for part in parts if "categories" in part.metadata]
+    if any(each != encodings[0] for each in encodings):
+        raise DatasetError(
+            f"cannot join datasets of which columns have other categories: found {encodings[0]} and "
+            f"{next(each for each in encodings if each != encodings[0])}; give each the same list of all of them"
+        )
+    return next(iter(numbers), None), {"categories": encodings[0]} if encodings else {}
 
 
 def mix(

@@ -22,6 +22,8 @@ from numpy.typing import NDArray
 
 from upweight.base.errors import DatasetError
 
+LAST, TERMINATED, TRAINABLE = 1, 2, 4  # bits of a step's flags
+
 
 @dataclass(frozen=True, eq=False)
 class Episodes:
@@ -54,6 +56,26 @@ class Episodes:
     @property
     def num_steps(self) -> int:
         return int(self.lengths.sum())
+
+    def flags(self, first: int, last: int) -> NDArray[np.uint8]:
+        """Of the steps of episodes ``first`` to ``last``: LAST of its episode, TERMINATED, TRAINABLE (can be learned from)."""
+        span = slice(first, last)
+        ends = np.cumsum(self.lengths[span])
+        flags = np.full(ends[-1], TRAINABLE, np.uint8)
+        flags[ends - 1] = (
+            LAST + TERMINATED * self.terminated[span] + TRAINABLE * (self.num_transitions[span] == self.lengths[span])
+        )
+        return flags
+
+    def spans(self, steps: int) -> list[tuple[int, int]]:
+        """Ranges of episodes, each closed by the first episode that brings it to so many ``steps``."""
+        ends, spans, first = np.cumsum(self.lengths), [], 0
+        while first < len(ends):
+            before = ends[first] - self.lengths[first]
+            last = int(np.searchsorted(ends, min(before + steps, ends[-1]))) + 1
+            spans.append((first, last))
+            first = last
+        return spans
 
     def take(self, index: NDArray[np.int64]) -> "Episodes":
         """The episodes at ``index``, in that order."""

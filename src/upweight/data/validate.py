@@ -2,7 +2,7 @@
 
 import json
 import warnings
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from types import MappingProxyType
 from typing import Any
 
@@ -70,6 +70,34 @@ def as_rewards(values: Any, *, key: str, num_steps: int, source: str) -> NDArray
         rewards = rewards.astype(np.float64)
     check_finite(rewards, key=key, source=source)
     return rewards
+
+
+def sum_rewards(rewards: NDArray[Any], starts: NDArray[np.int64], *, source: str) -> NDArray[np.float64]:
+    r"""[N] :math:`G_i = \sum_t r_{i,t}` of episodes that begin at ``starts``."""
+    with np.errstate(over="ignore"):  # reported below
+        totals = np.add.reduceat(rewards, starts, dtype=np.float64)
+    if not np.isfinite(totals).all():
+        raise DatasetError(f"{source}: key 'rewards': the sum over an episode overflows; rescale the rewards")
+    return totals
+
+
+def as_episodes(read: Callable[[str], NDArray[Any]], *, has_next: bool, source: str) -> Episodes:
+    """Episodes from a file of ours: ``read(key)`` gives their lengths and flags [N]."""
+    lengths = as_vector(read("lengths"), key="lengths", source=source)
+    if lengths.dtype.kind not in "iu" or lengths.size == 0 or lengths.min() < 1 or lengths.max() > 1 << 48:
+        raise DatasetError(f"{source}: key 'lengths': expected whole numbers of at least 1, one per episode")
+    flags = {
+        key: as_flags(read(key), key=key, num_steps=len(lengths), source=source)
+        for key in ("terminated", "truncated", "complete", "final_known")
+    }
+    ended = flags["terminated"] | flags["truncated"]
+    if (flags["terminated"] & flags["truncated"]).any() or (flags["complete"] & ~ended).any():
+        raise DatasetError(f"{source}: the episode flags contradict each other (terminated and truncated, or neither)")
+    if not has_next and flags["final_known"].any():
+        raise DatasetError(
+            f"{source}: missing key 'next_observations', although 'final_known' says that some are known"
+        )
+    return Episodes(lengths.astype(np.int64, copy=False), **flags)
 
 
 def check_finite(array: NDArray[Any], *, key: str, source: str) -> None:

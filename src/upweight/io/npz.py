@@ -13,8 +13,7 @@ import numpy as np
 
 from upweight.base.errors import DatasetError
 from upweight.data.dataset import Dataset
-from upweight.data.segment import Episodes
-from upweight.data.validate import as_flags, as_vector
+from upweight.data.validate import as_episodes
 from upweight.io.format import Format
 from upweight.io.npz_members import NpzColumn, member_names, read_member
 
@@ -29,20 +28,8 @@ def read(path: Path) -> Dataset:
     if version.shape != () or version.dtype.kind not in "iu" or int(version) != VERSION:
         raise DatasetError(f"{path}: expected format version {VERSION}, found {version!r}; upgrade upweight to read it")
     names = member_names(path)
-    lengths = as_vector(read_member(path, "lengths"), key="lengths", source=source)
-    if lengths.dtype.kind not in "iu" or lengths.size == 0 or lengths.min() < 1 or lengths.max() > 1 << 48:
-        raise DatasetError(f"{path}: key 'lengths': expected whole numbers of at least 1, one per episode")
-    flags = {
-        key: as_flags(read_member(path, key), key=key, num_steps=len(lengths), source=source)
-        for key in ("terminated", "truncated", "complete", "final_known")
-    }
-    ended = flags["terminated"] | flags["truncated"]
-    if (flags["terminated"] & flags["truncated"]).any() or (flags["complete"] & ~ended).any():
-        raise DatasetError(f"{path}: the episode flags contradict each other (terminated and truncated, or neither)")
-    episodes = Episodes(lengths.astype(np.int64), **flags)
     has_next = "next_observations" in names
-    if not has_next and flags["final_known"].any():
-        raise DatasetError(f"{path}: missing key 'next_observations', although 'final_known' says that some are known")
+    episodes = as_episodes(lambda key: read_member(path, key), has_next=has_next, source=source)
     return Dataset.assemble(
         episodes=episodes,
         observations=NpzColumn(path, "observations"),

@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 from upweight.base.errors import DatasetError
 from upweight.base.optional import require
 from upweight.data.dataset import Dataset
-from upweight.data.segment import Episodes, segment_by_id
+from upweight.data.segment import segment_by_id
 from upweight.data.validate import as_flags, as_rewards, as_vector
 from upweight.io.arrow_tables import ParquetColumn, parquet_module, read_column, read_columns, schema_names
 from upweight.io.format import Format, listed, no_flags, reading, starts_with
@@ -140,7 +140,8 @@ def write(dataset: Dataset, path: Path) -> list[str]:
         pq.write_table(table, path, row_group_size=_ROWS_PER_GROUP)
         return []
     path.mkdir()
-    for number, (low, high) in enumerate(_shard_bounds(episodes)):
+    for number, (first, last) in enumerate(episodes.spans(_ROWS_PER_SHARD)):
+        low, high = episodes.starts[first], episodes.last_steps[last - 1] + 1
         shard = path / f"part-{number:05d}.parquet"
         pq.write_table(table.slice(low, high - low), shard, row_group_size=_ROWS_PER_GROUP)
     return []
@@ -265,17 +266,6 @@ def _list_array(pa: Any, array: NDArray[Any]) -> Any:
     if values.ndim == 1:
         return pa.array(values)
     return pa.FixedSizeListArray.from_arrays(pa.array(values.reshape(-1)), int(np.prod(values.shape[1:])))
-
-
-def _shard_bounds(episodes: Episodes) -> list[tuple[int, int]]:
-    """Row ranges of whole episodes, each closed by the first episode that fills a shard."""
-    ends = np.cumsum(episodes.lengths)
-    bounds, low = [], 0
-    while low < ends[-1]:
-        high = int(ends[np.searchsorted(ends, min(low + _ROWS_PER_SHARD, ends[-1]))])
-        bounds.append((low, high))
-        low = high
-    return bounds
 
 
 def _is_parquet(path: Path) -> bool:
