@@ -44,6 +44,7 @@ from upweight.inspection.report import Inspection as Inspection, inspect as insp
 from upweight.inspection.suggestion import Suggestion as Suggestion, suggest as suggest
 from upweight.io.registry import save as save
 from upweight.loading import load as load
+from upweight.packing import pack as pack
 from upweight.policies.onnx_export import export_onnx as export_onnx
 from upweight.policies.policy import Policy as Policy, load_policy as load_policy
 from upweight.recipes.make import make_dataset as make_dataset

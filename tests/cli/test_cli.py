@@ -376,7 +376,18 @@ class TestBadInput:
 
 @pytest.mark.parametrize(
     "command",
-    [(), ("inspect",), ("mix",), ("convert",), ("weights",), ("train",), ("evaluate",), ("make",), ("sweep",)],
+    [
+        (),
+        ("inspect",),
+        ("mix",),
+        ("convert",),
+        ("pack",),
+        ("weights",),
+        ("train",),
+        ("evaluate",),
+        ("make",),
+        ("sweep",),
+    ],
 )
 def test_help_teaches(command: tuple[str, ...], capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit) as stop:

@@ -12,6 +12,11 @@ def number(value: float) -> str:
     return f"{value:,.0f}" if 1e4 <= abs(value) < 1e12 else f"{value:.3e}"
 
 
+def size(count: int) -> str:
+    """Bytes, in words: 12.0 MiB, 5.59 GiB."""
+    return f"{count / 2**30:.2f} GiB" if count >= 2**30 else f"{count / 2**20:.1f} MiB"
+
+
 def settings_text(values: Mapping[str, Any]) -> str:
     """Settings on one line, e.g. ``temperature=0.1 seed=3``."""
     return " ".join(

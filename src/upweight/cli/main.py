@@ -10,7 +10,7 @@ from upweight.base.errors import UpweightError
 from upweight.base.interrupts import answering
 from upweight.base.names import hint
 from upweight.base.progress import ProgressBar, listening
-from upweight.cli import convert, demo, evaluate, inspect, make, mix, replicate, report, sweep, train, weights
+from upweight.cli import convert, demo, evaluate, inspect, make, mix, pack, replicate, report, sweep, train, weights
 from upweight.cli.terminal import INTERRUPTED, answer_interrupt, print_error, show_warnings_as_lines
 
 COMMANDS = (
@@ -19,6 +19,7 @@ COMMANDS = (
     make,
     mix,
     convert,
+    pack,
     weights,
     train,
     evaluate,

@@ -222,16 +222,20 @@ def parse_settings(texts: Sequence[str], *, example: str) -> dict[str, Any]:
     return found
 
 
-def read_dataset(name: str, arguments: argparse.Namespace) -> Dataset:
-    return load(
-        name,
-        format=arguments.input_format,
-        horizon=arguments.horizon,
-        num_actions=arguments.num_actions,
-        success=arguments.success,
-        guard=True,
+def reading_options(arguments: argparse.Namespace) -> dict[str, Any]:
+    """What :func:`add_reading` asked, as options of ``load``."""
+    return {
+        "format": arguments.input_format,
+        "horizon": arguments.horizon,
+        "num_actions": arguments.num_actions,
+        "success": arguments.success,
+        "guard": True,
         **{key: value for key in _TABLE_HELP if (value := getattr(arguments, key)) is not None},
-    )
+    }
+
+
+def read_dataset(name: str, arguments: argparse.Namespace) -> Dataset:
+    return load(name, **reading_options(arguments))
 
 
 def write_dataset(dataset: Dataset, arguments: argparse.Namespace) -> tuple[list[str], str]:

@@ -249,9 +249,8 @@ class Dataset(Shown):
     @cached_property
     def initial_observations(self) -> NDArray[Any]:
         """[N, ...] first observation of each episode, read without the others where the file allows."""
-        if self._initial_observations is not None:
-            return read_only(self._initial_observations)
-        rows = self._observations.rows(self.starts)
+        known = self._initial_observations
+        rows = self._observations.rows(self.starts) if known is None else known
         validate.check_finite(rows, key="observations", source=f"{self.source} (first observation of each episode)")
         return read_only(rows)
 

@@ -1,7 +1,7 @@
 """Datasets of several: laid one after the other (:func:`concat`), or the paper's mixes (:func:`mix`)."""
 
-from collections.abc import Mapping, Sequence
-from typing import Any, Protocol
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -24,7 +24,7 @@ def concat(datasets: Sequence[Dataset], *, source: str | None = None) -> Dataset
                     f"cannot join {first.source!r} and {other.source!r}: expected the same {what}, "
                     f"found {getattr(first, what)} and {getattr(other, what)}"
                 )
-    num_actions, metadata = agree(datasets)
+    num_actions, metadata = agree([each.num_actions for each in datasets], [each.metadata for each in datasets])
     rewards = [dataset._rewards for dataset in datasets if dataset._rewards is not None]
     labels = [dataset.labels for dataset in datasets if dataset.labels is not None]
     has_next = any(dataset._next_observations is not None for dataset in datasets)
@@ -43,19 +43,14 @@ def concat(datasets: Sequence[Dataset], *, source: str | None = None) -> Dataset
     )
 
 
-class Described(Protocol):
-    """What :func:`agree` looks at."""
-
-    num_actions: int | None
-    metadata: Mapping[str, Any]
-
-
-def agree(parts: Sequence[Described]) -> tuple[int | None, dict[str, Any]]:
-    """How many actions there are, and the metadata of all parts together: what numbers in columns of categories stand for."""
-    numbers = {part.num_actions for part in parts if part.num_actions is not None}
+def agree(
+    num_actions: Iterable[int | None], metadata: Sequence[Mapping[str, Any]]
+) -> tuple[int | None, dict[str, Any]]:
+    """How many actions there are, and the metadata of all together: what numbers in columns of categories stand for."""
+    numbers = {number for number in num_actions if number is not None}
     if len(numbers) > 1:
         raise DatasetError(f"cannot join datasets of different num_actions: found {sorted(numbers)}")
-    encodings = [part.metadata["categories"] for part in parts if "categories" in part.metadata]
+    encodings = [each["categories"] for each in metadata if "categories" in each]
     if any(each != encodings[0] for each in encodings):
         raise DatasetError(
             f"cannot join datasets of which columns have other categories: found {encodings[0]} and "

@@ -9,6 +9,7 @@ import jax
 
 from upweight.base.checks import whole_number
 from upweight.base.errors import ConfigError
+from upweight.base.text import size
 from upweight.data.dataset import Dataset
 from upweight.engine.algorithm import Setup
 from upweight.engine.device import device_is_host, device_memory
@@ -47,8 +48,8 @@ class ProgramPlan:
         return self.num_devices * self.bytes_of_data + (len(self.runs) + self.spare_places) * self.bytes_per_agent
 
     def __str__(self) -> str:
-        text = f"{self.description} x {len(self.runs)}: about {_size(self.total_bytes)} "
-        text += f"({_size(self.bytes_of_data)} data, {_size(self.bytes_per_agent)} per agent)"
+        text = f"{self.description} x {len(self.runs)}: about {size(self.total_bytes)} "
+        text += f"({size(self.bytes_of_data)} data, {size(self.bytes_per_agent)} per agent)"
         if self.num_devices > 1:
             text += f", over {self.num_devices} devices, the data on each"
             text += f"; {self.spare_places} more agents would take no longer" if self.spare_places else ""
@@ -70,7 +71,7 @@ class Plan:
 
     def __str__(self) -> str:
         several = f" each of {most}" if (most := self.programs[0].most_devices) > 1 else ""
-        return "\n".join([*map(str, self.programs), f"device memory: {_size(self.memory_limit)}{several}"])
+        return "\n".join([*map(str, self.programs), f"device memory: {size(self.memory_limit)}{several}"])
 
 
 def make_plan(
@@ -90,14 +91,14 @@ def make_plan(
         fits = num_devices * int((USABLE_SHARE * limit - shared) // per_agent)
         if fits < 1:
             raise ConfigError(
-                f"{first.method.name}: one agent needs about {_size(shared + per_agent)} with its data, "
-                f"and the device has {_size(limit)}; use a smaller dataset, batch or network"
+                f"{first.method.name}: one agent needs about {size(shared + per_agent)} with its data, "
+                f"and the device has {size(limit)}; use a smaller dataset, batch or network"
             )
         most = min(fits, max_agents or fits)
         parts = math.ceil(len(members) / most)
-        size = math.ceil(len(members) / parts)
-        for first_place in range(0, len(members), size):
-            chosen = tuple(members[first_place : first_place + size])
+        each = math.ceil(len(members) / parts)
+        for first_place in range(0, len(members), each):
+            chosen = tuple(members[first_place : first_place + each])
             programs.append(ProgramPlan(chosen, first.method.name, per_agent, shared, num_devices))
     return Plan(tuple(programs), limit)
 
@@ -125,7 +126,3 @@ def data_bytes(dataset: Dataset, run: Run, setup: Setup) -> int:
         on_host = observation + dataset._actions.dtype.itemsize * action_width + _HOST_BYTES_PER_STEP
         on_host += observation if run.method.uses_rewards else 0  # the next one
     return int(dataset.num_steps * (width * setup.dtype.itemsize + on_host))
-
-
-def _size(count: int) -> str:
-    return f"{count / 2**30:.2f} GiB" if count >= 2**30 else f"{count / 2**20:.1f} MiB"
