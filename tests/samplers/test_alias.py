@@ -41,3 +41,10 @@ def test_a_million_outcomes_over_thirty_orders_of_magnitude() -> None:
     p = np.exp(rng.uniform(-70, 0, 1_000_000))
     p /= p.sum()
     np.testing.assert_allclose(table_probabilities(build_alias_table(p)), p, rtol=1e-6, atol=1e-13)
+
+
+def test_sums_over_many_outcomes_do_not_round() -> None:
+    rng = np.random.default_rng(0)
+    wanted = np.exp(2 * rng.standard_normal(100_000))
+    wanted /= wanted.sum()
+    np.testing.assert_allclose(table_probabilities(build_alias_table(wanted)), wanted, rtol=2e-11)

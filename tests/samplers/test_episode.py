@@ -69,3 +69,12 @@ def test_no_draw_leaves_its_episode_in_a_hundred_million_steps() -> None:
     assert episodes.tolist() == [0, 77_777, 99_999]
     assert chisquare(counts).pvalue > 1e-3
     assert len(np.unique(index)) == 3000
+
+
+def test_steps_beyond_what_32_bits_count() -> None:
+    lengths = np.array([6 * 10**9, 3, 4 * 10**9 - 3])
+    drawn = uw.EpisodeSampler.from_lengths(lengths, [1.0, 1e9, 1.0]).sample(np.random.default_rng(0), 4000)
+    assert drawn.dtype == np.int64 and drawn.min() >= 0 and drawn.max() < 10**10
+    short = (drawn >= 6 * 10**9) & (drawn < 6 * 10**9 + 3)
+    assert abs(short.mean() - 3e9 / 13e9) < 0.03 and len(np.unique(drawn[short])) == 3
+    assert len(np.unique(drawn[~short] % 2**16)) > 2800  # the last digits too are drawn

@@ -40,14 +40,16 @@ def episode_mass(weights: ArrayLike, num_transitions: ArrayLike) -> NDArray[np.f
     r"""[N] probability that a drawn step belongs to episode i, :math:`T_i w_i / \sum_j T_j w_j`."""
     w = np.asarray(weights, np.float64)
     peak = w.max() if w.size else 0.0
-    mass = np.asarray(num_transitions, np.float64) * (w / peak if peak > 0 else w)
+    mass = w / peak if peak > 0 else w.copy()
+    mass *= np.asarray(num_transitions)
     total = mass.sum()
     if not total > 0:
         raise WeightingError(
             "the weights put no mass on any trainable step: "
             "every episode with a positive weight has no transition (see Dataset.num_transitions)"
         )
-    return mass / total
+    mass /= total
+    return mass
 
 
 def weighted_return(weights: ArrayLike, returns: ArrayLike) -> float:

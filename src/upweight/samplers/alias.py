@@ -30,33 +30,43 @@ def build_alias_table(probabilities: NDArray[np.float64]) -> AliasTable:
     light, heavy = np.flatnonzero(is_light), np.flatnonzero(~is_light)
     if len(light) == 0 or len(heavy) == 0:  # all equal, up to rounding
         return AliasTable(np.ones(count), alias)
-    deficits = np.concatenate([[0.0], np.cumsum(1.0 - scaled[light])])  # before each light cell, and in all
-    surpluses = np.cumsum(scaled[heavy] - 1.0)  # up to and with each heavy outcome
+    unit = 2.0 ** (
+        62 - count.bit_length()
+    )  # sums of whole multiples of 1/unit are exact, over millions of outcomes too
+    deficits = np.zeros(len(light) + 1, np.int64)  # before each light cell, and in all
+    np.cumsum(np.rint((1.0 - scaled[light]) * unit).astype(np.int64), out=deficits[1:])
+    surpluses = np.cumsum(np.rint((scaled[heavy] - 1.0) * unit).astype(np.int64))  # up to and with each heavy outcome
+    del scaled, is_light
     # Light cell: the first heavy outcome whose surplus reaches beyond where the deficit starts.
     donor = np.searchsorted(surpluses, deficits[:-1], side="right")
-    alias[light] = heavy[np.minimum(donor, len(heavy) - 1)]
+    alias[light] = heavy[np.minimum(donor, len(heavy) - 1, out=donor)]
+    del donor
     # Heavy cell: what is left of it after the light cell in which its surplus ran out.
     exhausted = np.minimum(np.searchsorted(deficits, surpluses, side="left"), len(light))
-    threshold[heavy] = np.clip(1.0 + surpluses - deficits[exhausted], 0.0, 1.0)
+    threshold[heavy] = np.clip(1.0 + (surpluses - deficits[exhausted]) / unit, 0.0, 1.0)
     threshold[heavy[-1]] = 1.0
     alias[heavy[:-1]] = heavy[1:]
     return AliasTable(threshold, alias)
 
 
+_STEPS = np.dtype([("first", np.int64), ("size", np.float64)])  # side by side: one look at memory for both
+
+
 class TwoLevelDraw:
     """Draw outcome k with probability ``mass[k]``, then one of its ``size[k]`` consecutive steps.
 
-    Row 2k of the merged tables is the owner of alias cell k, row 2k + 1 its alias, so a draw is one comparison and
-    two look-ups. Both levels come from one call to the generator.
+    Row 2k of the steps is the owner of alias cell k, row 2k + 1 its alias, so a draw is one comparison and two look-ups, whose
+    memory is what it costs where there are millions of outcomes. Both levels come from one call to the generator.
     """
 
     def __init__(self, mass: NDArray[np.float64], first: NDArray[np.int64], size: NDArray[np.int64]) -> None:
-        table = build_alias_table(mass)
-        cells = np.arange(len(mass))
-        outcome = np.stack([cells, table.alias], axis=1).ravel()  # [2K]
-        self._limit = cells + table.threshold  # [K] u * K below it: the owner
-        self._first = first[outcome]  # [2K]
-        self._size = size[outcome].astype(np.float64)  # [2K]
+        self._limit, alias = build_alias_table(mass)  # [K] u * K below it: the owner
+        self._limit += np.arange(len(mass))
+        steps = np.empty((len(mass), 2), _STEPS)
+        for place, values in (("first", first), ("size", size)):
+            steps[place][:, 0] = values
+            steps[place][:, 1] = values[alias]
+        self._steps = steps.ravel()  # [2K]
         self._count = float(len(mass))
 
     def __call__(self, rng: np.random.Generator, count: int) -> NDArray[np.int64]:
@@ -67,8 +77,11 @@ class TwoLevelDraw:
         above = position >= self._limit.take(row)
         row += row
         row += above
+        drawn = self._steps.take(row)
         within = u[count:]
-        within *= self._size.take(row)
-        steps = within.astype(np.int64)  # below size: u < 1 and the product rounds down (53 bits are plenty)
-        steps += self._first.take(row)
+        within *= drawn["size"]
+        steps: NDArray[np.int64] = within.astype(
+            np.int64
+        )  # below size: u < 1 and the product rounds down (53 bits are plenty)
+        steps += drawn["first"]
         return steps

@@ -51,7 +51,8 @@ class EpisodeSampler(Sampler):
 
     def probabilities(self) -> NDArray[np.float64]:
         """[M] probability of each step; 0 on steps that cannot be learned from."""
-        per_step = np.divide(self._mass, self._sizes, out=np.zeros(len(self._mass)), where=self._sizes > 0)
+        mass = episode_mass(self._weights, self._sizes)
+        per_step = np.divide(mass, self._sizes, out=np.zeros(len(mass)), where=self._sizes > 0)
         steps = np.zeros(self._num_steps)
         offset = np.arange(self._sizes.sum()) - np.repeat(np.cumsum(self._sizes) - self._sizes, self._sizes)
         steps[np.repeat(self._starts, self._sizes) + offset] = np.repeat(per_step, self._sizes)
@@ -73,8 +74,7 @@ class EpisodeSampler(Sampler):
     def _setup(self, starts: NDArray[np.int64], sizes: NDArray[np.int64], weights: ArrayLike, num_steps: int) -> None:
         self._starts, self._sizes, self._num_steps = starts, sizes, num_steps
         self._weights = as_weights(weights, count=len(sizes), what="episode")
-        self._mass = episode_mass(self._weights, sizes)
-        self._draw = TwoLevelDraw(self._mass, starts, sizes)
+        self._draw = TwoLevelDraw(episode_mass(self._weights, sizes), starts, sizes)
 
 
 def _whole_numbers(values: ArrayLike) -> NDArray[np.int64]:
