@@ -1,89 +1,88 @@
-"""Write tables and figures of README, docs/results.md and the adapters' pages anew from the stored results.
+"""Write tables and figures of README, docs/results.md, docs/scores.md and the adapters' pages anew from the stored results.
 
     python benchmarks/results_page.py
 
-Adapters' speeds and trainings are those of benchmarks/adapters.py, the scores of mixed datasets those of
-
-    upweight sweep paper/mixed --algorithm bc --algorithm td3_bc --set updates=250_000 -o mixed
-
-packed into one file with ``uw.Store("mixed").pack("mixed.jsonl")``. Precisions were compared on Hopper, on the first edition of
-its medium data, with BC and TD3+BC and ``--set precision=bfloat16``; other temperatures and percentages, on the same data, by
+Adapters' speeds and trainings are those of benchmarks/adapters.py, the scores those of the suites, packed into one file each with
+``uw.Store("mixed").pack("mixed.jsonl")`` (scores_page.py says which; any algorithms may be in them). Precisions were compared on
+Hopper, on the first edition of its medium data, with BC and TD3+BC and ``--set precision=bfloat16``; other temperatures and
+percentages, on the same data, by
 
     upweight sweep paper/temperature --only "hopper-*" --algorithm bc --set updates=100_000 -o settings
     upweight sweep paper/percentage --only "hopper-*" --algorithm bc --set updates=100_000 -o settings
-    upweight sweep paper/percentage --only "hopper-*" --algorithm bc --set updates=100_000 -o settings \\
-        --set 'weightings=["uniform"]'
 
 with the shares of good steps that benchmarks/early_steps.py counts.
 """
 
 import json
 import re
-import shutil
-import tempfile
+from collections.abc import Sequence
 from pathlib import Path
 from statistics import fmean
 from typing import Any
 
 from measure import RESULTS
-from upweight.report.page import write_report
-from upweight.report.replicate import NO_DATA, replicate
+from scores_page import Rows, Study, beside_the_paper, far_counts, markdown, physics, run_rows, scores_page, studies
+from upweight.report.names import sort_methods
+from upweight.report.replicate import NO_DATA
 from upweight.report.results import Results, collect
 from upweight.report.statistics.intervals import Intervals
-from upweight.report.table import as_markdown
 from upweight.report.tables import ScoreTable, aggregate_table, score_tables
+from upweight.studies.experiment_file import read_experiment
 from upweight.studies.readers import open_store
 
 ROOT = Path(__file__).parents[1]
-MIXED = RESULTS / "mixed.jsonl"
+IMAGES = ROOT / "docs" / "images"
 PRECISIONS = {name: RESULTS / f"hopper_mixed_{name}.jsonl" for name in ("float32", "bfloat16")}
 SETTINGS = RESULTS / "hopper_settings.jsonl"
 DEMOS = {str(seed): RESULTS / f"demo_seed{seed}.jsonl" for seed in range(3)}
 DEMOS["0, SSE4.2"] = RESULTS / "demo_seed0_sse4.jsonl"  # as CONTRIBUTING.md says: the arithmetic of another processor
-METHODS, SIGMAS = ("BC", "TD3+BC"), (1, 5, 10, 50)
-FIGURES = {
-    MIXED: {
-        "sigma-1": "mixed_bc",
-        "sigma-2": "mixed_td3_bc",
-        "improvement-1": "mixed_improvement_bc",
-        "improvement-2": "mixed_improvement_td3_bc",
-        "gain-1": "mixed_gain_bc",
-        "gain-2": "mixed_gain_td3_bc",
-    },
-    SETTINGS: {"temperature-1": "hopper_temperature_bc", "percentage-1": "hopper_percentage_bc"},
-}
+SIGMAS = (1, 5, 10, 50)
+ALGORITHMS = {"bc": "BC", "td3_bc": "TD3+BC", "iql": "IQL", "cql": "CQL"}
+PAPER_SUITES = ("mixed", "regular", "temperature", "percentage")  # its grid, but for antmaze and classic control
+PAPER_UPDATES = 1_000_000
 
 
-def sections() -> dict[str, str]:
-    """Marker -> the Markdown that stands there."""
-    results = collect(open_store(MIXED))
-    tables = {table.method: table for table in score_tables(results, Intervals())}
-    found = {f"scores {method}": as_markdown(tables[method].shown(), notes=False) for method in METHODS}
-    found |= {f"means {method}": markdown(mean_rows(tables[method])) for method in METHODS}
-    found["claims"] = markdown(claim_rows(results))
-    found["aggregates"] = markdown(aggregate_lines(results))
-    found["precision"] = markdown(precision_rows(collect([open_store(path) for path in PRECISIONS.values()])))
-    found["demo"] = markdown(demo_rows())
-    found["temperature"] = markdown(setting_rows("rw", "temperature"))
-    found["percentage"] = markdown(setting_rows("top", "fraction"))
-    return found
+def pages(found: dict[str, Study]) -> dict[str, dict[str, str]]:
+    """Page -> marker -> the Markdown that stands there."""
+    mixed = found["mixed"]
+    means = markdown(mean_rows(mixed))
+    results = {
+        "physics": physics("../benchmarks/results"),
+        "runs": markdown(run_rows(found)),
+        "means": means,
+        "claims": markdown(claim_rows(found)),
+        "aggregates": markdown(aggregate_lines(mixed.results)),
+        "cost": markdown(cost_rows(mixed)),
+        "far": markdown(far_counts(beside_the_paper(found))),
+        "precision": markdown(precision_rows(collect([open_store(path) for path in PRECISIONS.values()]))),
+        "temperature": markdown(setting_rows("rw", "temperature")),
+        "percentage": markdown(setting_rows("top", "fraction")),
+    }
+    results |= {f"figures {name}": mixed.images(name) for name in ("sigma", "improvement", "gain")}
+    readme = {
+        "means": means,
+        "demo": markdown(demo_rows()),
+        "physics": physics("benchmarks/results"),
+        "figures sigma": mixed.images("sigma", "docs/images"),
+    }
+    return {"docs/results.md": results, "README.md": readme, **adapter_sections()}
 
 
 def adapter_sections() -> dict[str, dict[str, str]]:
     """Page of an adapter -> marker -> Markdown."""
     pages: dict[str, dict[str, str]] = {}
     for library, rows in _by_library("adapters").items():
-        lines = [(f"batch of 256 from {rows[0]['steps']:,} steps", "time", "of uniform"), ("---",) * 3]
+        lines = [(f"batch of 256 from {rows[0]['steps']:,} steps", "time", "of uniform")]
         lines += [(row["sampler"], f"{row['microseconds']:,.0f} us", f"{row['of_uniform']:.2f}") for row in rows]
         pages[f"docs/adapters/{library}.md"] = {"speed": markdown(lines)}
     for library, rows in _by_library("adapters_training").items():
-        lines = [("BC on `hopper-expert-random-10`", "score, 95% interval", "seeds"), ("---",) * 3]
+        lines = [("BC on `hopper-expert-random-10`", "score, 95% interval", "seeds")]
         for row in rows:
             low, high = row["interval"]
             score = f"{row['mean']:.2f} [{low:.2f}, {high:.2f}]"
             lines.append((row["weighting"], score, " ".join(f"{score:.2f}" for score in row["scores"])))
         pages[f"docs/adapters/{library}.md"]["training"] = markdown(lines)
-    lines = [("", "uniform", "by the weights", "RW", "by the weights"), ("---",) * 5]
+    lines = [("", "uniform", "by the weights", "RW", "by the weights")]
     for library, rows in _by_library("adapters_returns").items():
         cells = [f"{row[key]:,.0f}" for row in rows for key in ("mean", "by_the_weights")]
         lines.append((library.replace("_", " "), *cells))
@@ -98,44 +97,116 @@ def _by_library(name: str) -> dict[str, list[dict[str, Any]]]:
     return found
 
 
-def mean_rows(table: ScoreTable) -> list[tuple[str, ...]]:
-    """Mean score over all mixes of a share of good steps, by weighting, with the paper's in brackets."""
-    rows = [("", *(f"{sigma}% good steps" for sigma in SIGMAS)), ("---",) * (len(SIGMAS) + 1)]
-    for place, weighting in enumerate(table.weightings):
+def mean_rows(study: Study) -> Rows:
+    """Mean score over all mixes of a share of good steps, by algorithm and weighting, with the paper's in brackets."""
+    rows: Rows = [("", *(f"{sigma}% good steps" for sigma in SIGMAS))]
+    for table in (table for table in study.tables if table.title == table.method):
+        seeds = min(score.seeds for score in table.scores)
+        head = f"**{table.method}**, {study.results.updates[table.method]:,} updates, {seeds} seeds"
+        rows.append((head, *[""] * len(SIGMAS)))
+        rows += [(name, *_means(table, place)) for place, name in enumerate(table.weightings)]
+    return rows
+
+
+def _means(table: ScoreTable, place: int) -> list[str]:
+    """Of one weighting."""
+    cells = []
+    for sigma in SIGMAS:
+        scores = [scores[place] for dataset, scores in table.rows if dataset.sigma == sigma]
+        found = [score for score in scores if score is not None]
+        paper = [score.paper for score in found if score.paper is not None]
+        shown = f"{fmean(score.mean for score in found):.2f}" if found else ""
+        cells.append(shown + (f" ({fmean(paper):.2f})" if paper else ""))
+    return cells
+
+
+def claim_rows(found: dict[str, Study]) -> Rows:
+    """How many checks support each claim, by algorithm; of several studies, the first that has runs for it counts."""
+    methods = sort_methods(method for study in found.values() for method in study.results.methods)
+    rows: Rows = [("claim", *methods)]
+    for claims in zip(*(study.claims for study in found.values()), strict=True):
         cells = []
-        for sigma in SIGMAS:
-            scores = [cells[place] for dataset, cells in table.rows if dataset.sigma == sigma]
-            found = [score for score in scores if score is not None]
-            paper = [score.paper for score in found if score.paper is not None]
-            cells.append(f"{fmean(score.mean for score in found):.2f}" + (f" ({fmean(paper):.2f})" if paper else ""))
-        rows.append((weighting, *cells))
+        for method in methods:
+            support = [each for claim in claims if (each := claim.support().get(method)) and each.decided]
+            cells.append(str(support[0]) if support else "")
+        rows.append((claims[0].text, *(cells if any(cells) else [NO_DATA] * len(methods))))
     return rows
 
 
-def claim_rows(results: Results) -> list[tuple[str, ...]]:
-    """How many checks support each claim, by algorithm."""
-    rows = [("claim", *METHODS), ("---",) * (len(METHODS) + 1)]
-    for claim in replicate(results, Intervals()).claims:
-        support = claim.support()
-        cells = [str(support[method]) if method in support and support[method].decided else "" for method in METHODS]
-        rows.append((claim.text, *(cells if any(cells) else [NO_DATA] * len(METHODS))))
-    return rows
-
-
-def aggregate_lines(results: Results) -> list[tuple[str, ...]]:
+def aggregate_lines(results: Results) -> Rows:
     """Weightings in one number, over the mixes."""
-    rows = [("", "mean", "median", "IQM", "optimality gap"), ("---",) * 5]
+    rows: Rows = [("", "mean", "median", "IQM", "optimality gap")]
     for row in aggregate_table(results, Intervals()).rows:
         method, _, weighting, *numbers = map(str, row.cells)
-        if method in METHODS:
-            rows.append((f"{method}, {weighting}", *numbers))
+        rows.append((f"{method}, {weighting}", *numbers))
     return rows
 
 
-def precision_rows(results: Results) -> list[tuple[str, ...]]:
+def cost_rows(study: Study) -> Rows:
+    """GPU time of the stored runs, of a thousand, and of all runs of the paper: as they went, and by d3rlpy's measured rate.
+
+    Runs train together: each has its share, train_seconds / agents. An algorithm that was not run has its benchmark's rate.
+    """
+    rows: Rows = [
+        ("", "updates", "runs", "GPU time", "of 1,000 such runs", "of the paper's grid", "the same with d3rlpy")
+    ]
+    records = list(open_store(study.paths[0]).runs())
+    grid = _paper_grid()
+    for algorithm, name in ALGORITHMS.items():
+        peer = PAPER_UPDATES / _rate(algorithm, "d3rlpy, compile_graph", 1)  # seconds of a run
+        theirs = f"{len(grid[algorithm]):,} runs: {_time(len(grid[algorithm]) * peer)}"
+        for method in [each for each in study.results.methods if each.split(",")[0] == name] or [name]:
+            precision, updates = (
+                method.removeprefix(name).strip(", ") or "float32",
+                study.results.updates.get(method, 0),
+            )
+            mine = [record for record in records if _is_of(record, algorithm, precision, updates)]
+            seconds = sum(record["train_seconds"] / record["agents"] for record in mine)
+            each = seconds / len(mine) / updates if mine else 1 / _rate(algorithm, "upweight", 256)  # of an update
+            shown = (
+                [f"{updates:,}", f"{len(mine):,}", _time(seconds)] if mine else [f"{PAPER_UPDATES:,}", "benchmark", ""]
+            )
+            shown.append(_time(1000 * each * (updates or PAPER_UPDATES)))
+            rows.append((method, *shown, _time(len(grid[algorithm]) * each * PAPER_UPDATES), theirs))
+    return rows
+
+
+def _is_of(record: dict[str, Any], algorithm: str, precision: str, updates: int) -> bool:
+    spec = record["spec"]
+    return (spec["algorithm"], spec["precision"], spec["updates"]) == (algorithm, precision, updates)
+
+
+def _paper_grid() -> dict[str, set[str]]:
+    """Algorithm -> names of the runs of the paper's grid; what two suites share counts once."""
+    grid: dict[str, set[str]] = {}
+    for suite in PAPER_SUITES:
+        for run in read_experiment(f"paper/{suite}").runs:
+            grid.setdefault(run.algorithm, set()).add(run.run_id)
+    return grid
+
+
+def _rate(algorithm: str, who: str, agents: int) -> float:
+    """Updates a second of all agents together, in float32 on an H200."""
+    rows = json.loads((RESULTS / "train_throughput_h200.json").read_text())["results"]
+    (found,) = [
+        row["agent_updates_per_s"]
+        for row in rows
+        if (row["algorithm"], row["who"], row["agents"], row["dtype"]) == (algorithm, who, agents, "float32")
+    ]
+    return float(found)
+
+
+def _time(seconds: float) -> str:
+    """9 min, 2.4 h, 144 days."""
+    if seconds < 5400:
+        return f"{seconds / 60:.0f} min"
+    return f"{seconds / 3600:.1f} h" if seconds < 48 * 3600 else f"{seconds / 86400:.0f} days"
+
+
+def precision_rows(results: Results) -> Rows:
     """IQM over the mixes in both precisions and their difference, by weighting."""
-    rows = [("", "float32", "bfloat16", "difference, 95% interval"), ("---",) * 4]
-    for method in METHODS:
+    rows: Rows = [("", "float32", "bfloat16", "difference, 95% interval")]
+    for method in (method for method in results.methods if method == results.algorithm(method)):
         mixes = results.datasets_of(method, family="mixed")
         for weighting in results.usual_weightings(method, mixes):
             pair = [results.scores(name, weighting.name, mixes) for name in (method, f"{method}, bfloat16")]
@@ -143,15 +214,15 @@ def precision_rows(results: Results) -> list[tuple[str, ...]]:
     return rows
 
 
-def demo_rows() -> list[tuple[str, ...]]:
+def demo_rows() -> Rows:
     """Mean scores of the demo, time by time, and how far they spread."""
-    rows: list[tuple[str, ...]] = []
+    rows: Rows = []
     for name, path in DEMOS.items():
         (table,) = score_tables(collect(open_store(path)), Intervals())
         ((_, scores),) = table.rows
         rows.append((name, *(score.text for score in scores if score is not None)))
     spread = [f"{min(column)} to {max(column)}" for column in list(zip(*rows, strict=True))[1:]]
-    return [("`--seed`", *table.weightings), ("---",) * len(rows[0]), *rows, ("all", *spread)]
+    return [("`--seed`", *table.weightings), *rows, ("all", *spread)]
 
 
 def early_shares() -> dict[tuple[str, str], dict[str, Any]]:
@@ -171,12 +242,12 @@ def setting_scores(kind: str, setting: str) -> dict[str, dict[str, list[float]]]
     return found
 
 
-def setting_rows(kind: str, setting: str) -> list[tuple[str, ...]]:
+def setting_rows(kind: str, setting: str) -> Rows:
     """Mean scores at each setting, and the share of the first steps that is drawn from the good policy."""
     shares, scores = early_shares(), setting_scores(kind, setting)
     names = sorted(next(iter(scores.values())), key=lambda name: float(name.split()[1]))
     titles = [f"Top-{100 * float(name.split()[1]):g}%" if kind == "top" else f"RW {name.split()[1]}" for name in names]
-    rows = [("dataset", *titles), ("---",) * (len(titles) + 1)]
+    rows: Rows = [("dataset", *titles)]
     for dataset in dict.fromkeys(dataset for dataset, _ in shares):
         cells = []
         for name in names:
@@ -193,28 +264,33 @@ def _difference(plain: dict[str, list[float]], rounded: dict[str, list[float]]) 
     return (*levels, f"{gain.point:+.3f} [{gain.low:+.3f}, {gain.high:+.3f}]")
 
 
-def markdown(rows: list[tuple[str, ...]]) -> str:
-    return "".join(f"| {' | '.join(row)} |\n" for row in rows)
-
-
 def rewrite(page: Path, found: dict[str, str]) -> None:
-    """Replace the table that stands after each ``<!-- NAME -->``."""
+    """Replace the table, pictures or quotation that stand after each ``<!-- NAME -->``."""
     text = page.read_text()
-    for name, table in found.items():
-        text = re.sub(rf"(<!-- {re.escape(name)} -->\n)(?:\|.*\n)*", lambda m, t=table: m[1] + t, text)
+    for name, part in found.items():
+        text, count = re.subn(rf"(<!-- {re.escape(name)} -->\n)(?:[|!>].*\n)*", lambda m, p=part: m[1] + p, text)
+        if count != 1:
+            raise ValueError(f"{page}: expected <!-- {name} --> once, found it {count} times")
     page.write_text(text)
 
 
+def write_pictures(found: Sequence[Study]) -> None:
+    """Those of the studies that a page shows, in the place of all there were."""
+    shown = "".join((ROOT / page).read_text() for page in ("docs/results.md", "docs/scores.md"))
+    for study in found:
+        for old in IMAGES.glob(f"{study.name}_*.svg"):
+            old.unlink()
+        for name, picture in study.pictures():
+            if name in shown:
+                (IMAGES / name).write_text(picture)
+
+
 def main() -> None:
-    for page in ("docs/results.md", "README.md"):
-        rewrite(ROOT / page, sections())
-    for page, found in adapter_sections().items():
-        rewrite(ROOT / page, found)
-    for store, figures in FIGURES.items():
-        with tempfile.TemporaryDirectory() as folder:
-            drawn = write_report(store, Path(folder) / "report.html")
-            for figure, name in figures.items():
-                shutil.copy(drawn / f"{figure}.svg", ROOT / "docs" / "images" / f"{name}.svg")
+    found = studies()
+    for page, parts in pages(found).items():
+        rewrite(ROOT / page, parts)
+    (ROOT / "docs" / "scores.md").write_text(scores_page(found))
+    write_pictures([*found.values(), Study("hopper", (SETTINGS,))])
 
 
 if __name__ == "__main__":

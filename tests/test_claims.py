@@ -120,7 +120,10 @@ def results_page() -> Any:
     return load_benchmark("results_page")
 
 
-def checks_of(results: Results) -> dict[str, dict[tuple[str, str], Check]]:
+Found = dict[str, dict[tuple[str, str], Check]]
+
+
+def checks_of(results: Results) -> Found:
     """Claim -> method and what is compared -> its check."""
     claims = replicate(results, Intervals()).claims
     return {claim.name: {(check.method, check.what): check for check in claim.checks} for claim in claims}
@@ -142,7 +145,7 @@ def mixed() -> Results:
 
 
 @pytest.fixture(scope="module")
-def found(mixed: Results) -> dict[str, dict[tuple[str, str], Check]]:
+def found(mixed: Results) -> Found:
     return checks_of(mixed)
 
 
@@ -161,59 +164,58 @@ def cells(table: ScoreTable, *weightings: str) -> list[tuple[DatasetName, str, S
     return found
 
 
-def test_tables_of_the_mixed_study(results_page: Any, tables: dict[str, ScoreTable]) -> None:
-    """The tables of README and the results page are what the stored runs give."""
-    pages = {name: (ROOT / name).read_text() for name in ("README.md", "docs/results.md")}
-    sections = results_page.sections()
-    for name in ("means BC", "demo"):
-        assert f"<!-- {name} -->\n{sections[name]}" in pages["README.md"]
-    for name in sections.keys() - {"demo"}:
-        assert f"<!-- {name} -->\n{sections[name]}" in pages["docs/results.md"]
-    first, last = (
-        {row[0]: row[column].split()[0] for row in results_page.mean_rows(tables["TD3+BC"])[2:]} for column in (1, -1)
-    )
-    uniform, rw = (f"{first[name]} to {last[name]}" for name in ("Uniform", "RW"))
-    assert f"With TD3+BC, Uniform has {uniform} and RW {rw}." in text_of("README.md")
+def test_pages_are_what_the_stored_runs_give(results_page: Any, found: Found) -> None:
+    """Every generated part of every page; and that every picture that they show is there."""
+    studies = results_page.studies()
+    for page, parts in results_page.pages(studies).items():
+        text = (ROOT / page).read_text() + "\n"
+        for name, part in parts.items():
+            assert f"<!-- {name} -->\n{part}\n" in text, (page, name)
+        assert set(re.findall("<!-- (.*?) -->", text)) == parts.keys()
+    scores = (ROOT / "docs" / "scores.md").read_text()
+    assert scores == results_page.scores_page(studies)
+    shown = re.findall(r"images/(\w+\.svg)", scores + (ROOT / "docs" / "results.md").read_text())
+    assert {path.name for path in (ROOT / "docs" / "images").glob("*.svg")} == set(shown)
+    verdicts = [check.verdict for (method, _), check in found["mixed"].items() if method in ("BC", "TD3+BC")]
+    assert verdicts == ["better"] * 16  # "With BC and TD3+BC, RW and AW beat Uniform at every share"
 
 
-def times_of(algorithm: str) -> dict[str, tuple[str, str]]:
-    """Environment -> seconds of training and of evaluating its 215 agents."""
-    took: dict[str, tuple[str, str]] = {}
+def test_what_training_costs(results_page: Any) -> None:
+    """By hand, from the records and the measured rates."""
+    rows = {row[0]: row[1:] for row in results_page.cost_rows(results_page.studies()["mixed"])}
+    trained: dict[Any, float] = {}  # seconds of each population, once
     for record in open_store(RESULTS / "mixed.jsonl").runs():
-        env_id = record["spec"]["data"]["env_id"]
-        if record["spec"]["algorithm"] == algorithm and (algorithm, env_id) != (
-            "td3_bc",
-            "Hopper-v5",
-        ):  # of two studies
+        if record["spec"]["algorithm"] == "bc" and record["spec"]["updates"] == 250_000:
             assert record["agents"] == 215 and record["device"] == "NVIDIA H200"
-            seconds = (f"{record['train_seconds']:.0f}", f"{record['evaluate_seconds']:.0f}")
-            assert took.setdefault(env_id, seconds) == seconds
-    return took
+            trained[record["spec"]["data"]["env_id"]] = record["train_seconds"]
+    seconds = sum(trained.values())
+    assert len(trained) == 4
+    assert rows["BC"][2:4] == (f"{seconds / 60:.0f} min", f"{seconds / 860 * 1000 / 60:.0f} min")
+    runs = 5 * (32 * 5 + 12) + 5 * (24 * 4 - 12) + 5 * 32 * 10 + 5 * 32 * 4  # mixed; regular; temperatures; percentages
+    assert rows["BC"][4] == f"{runs * seconds / 860 * 4 / 3600:.1f} h"
+    (rate,) = [r["agent_updates_per_s"] for r in stored("train_throughput_h200") if key_of(r) == ("bc", PEER)]
+    assert rows["BC"][5] == f"{runs:,} runs: {runs * 1e6 / rate / 86400:.0f} days"
 
 
-def test_times_of_the_mixed_study() -> None:
-    took, longer = times_of("bc"), times_of("td3_bc")
-    (hopper, cheetah, walker, ant) = (took[f"{name}-v5"] for name in ("Hopper", "HalfCheetah", "Walker2d", "Ant"))
-    text = text_of("docs/results.md")
-    assert (
-        f"took {hopper[0]} s (Hopper, in two slices), {cheetah[0]} s (HalfCheetah), {walker[0]} s (Walker2d) and {ant[0]} s "
-        f"(Ant) of training in float32, and {hopper[1]}, {cheetah[1]}, {walker[1]} and {ant[1]} s of evaluation."
-    ) in text
-    (cheetah, walker, ant) = (longer[f"{name}-v5"] for name in ("HalfCheetah", "Walker2d", "Ant"))
-    assert (
-        f"Those of TD3+BC took {cheetah[0]} s (HalfCheetah), {walker[0]} s (Walker2d) and {ant[0]} s (Ant), and {cheetah[1]}, "
-        f"{walker[1]} and {ant[1]} s."
-    ) in text
-    assert sum(int(seconds) for seconds, _ in took.values()) <= 9 * 60
-    assert "860 agents, trained in nine minutes on one H200" in text_of("README.md")
+PEER = "d3rlpy, compile_graph"
 
 
-def test_d4rls_policy_in_todays_simulator() -> None:
-    (row,) = stored("d4rl_policy")
-    assert (
-        f"has a mean return of {row['mean_return']:,.0f} (episodes of {row['mean_length']:.0f} steps; "
-        f"[{row['episodes']} episodes]"
-    ) in text_of("docs/results.md")
+def key_of(row: dict[str, Any]) -> tuple[str, str]:
+    return row["algorithm"], row["who"]
+
+
+def test_scores_beside_the_papers(results_page: Any, mixed: Results) -> None:
+    """A score is listed where the paper's lies more than 0.15 outside its interval."""
+    cells = results_page.beside_the_paper(results_page.studies())
+    by_name = {(cell.method, cell.dataset.name, cell.weighting): cell for cell in cells}
+    near = by_name["BC", "hopper-expert-random-10", "RW"]
+    far = by_name["BC", "hopper-expert-random-50", "Top-10%"]
+    dataset = [far.dataset]
+    ours = interval(mean, mixed.scores("BC", "Top-10%", dataset), rng=np.random.default_rng(0))
+    assert far.paper == 0.86 and far.apart == pytest.approx(ours.high - 0.86) and far.apart < -0.5
+    listed = {row[:3] for row in load_benchmark("scores_page").far_rows(cells)}
+    assert ("BC", far.dataset.name, "Top-10%") in listed and ("BC", near.dataset.name, "RW") not in listed
+    assert all(abs(cell.apart) > 0.15 for cell in cells if (cell.method, cell.dataset.name, cell.weighting) in listed)
 
 
 def test_runs_are_repeatable() -> None:
@@ -347,9 +349,6 @@ def test_the_share_of_early_steps_that_suggest_wants(results_page: Any) -> None:
     assert f"at most {low[0].max():.0%} stay {low[1].min():.2f} or more below it" in text
 
 
-Found = dict[str, dict[tuple[str, str], Check]]
-
-
 def test_rw_and_aw_beat_the_baselines(found: Found, tables: dict[str, ScoreTable]) -> None:
     """The table of claims, which is tested with the others, has the counts."""
     text = text_of("docs/results.md")
@@ -379,7 +378,7 @@ def test_rw_and_aw_beat_the_baselines(found: Found, tables: dict[str, ScoreTable
 
 
 def test_the_full_expert_set(found: Found) -> None:
-    checks = found["full expert"]
+    checks = {key: check for key, check in found["full expert"].items() if key[0] in ("BC", "TD3+BC")}
     supported = [key for key, check in checks.items() if check.verdict in ("better", "no loss")]
     shares = [("BC", f"{weighting}, {sigma}%") for sigma in (10, 50) for weighting in ("RW", "AW")]
     assert supported == [*shares, ("TD3+BC", "AW, 50%")]
@@ -393,7 +392,7 @@ def test_the_full_expert_set(found: Found) -> None:
 
 def test_baselines_and_uniform(found: Found, tables: dict[str, ScoreTable]) -> None:
     text = text_of("docs/results.md")
-    bc, td3_bc = found["uniform over top"].values()
+    bc, td3_bc = (found["uniform over top"][method, "Uniform, 1%"] for method in ("BC", "TD3+BC"))
     assert (bc.verdict, td3_bc.verdict) == ("better", "no loss")
     assert f"Uniform is better with a probability of {shown_of(bc.improvement)}, though the IQMs hardly differ" in text
     assert f"hardly differ ({shown_of(bc.gain, '+.3f')})" in text
@@ -410,7 +409,7 @@ def test_baselines_and_uniform(found: Found, tables: dict[str, ScoreTable]) -> N
 
 
 def test_aw_and_rw_are_alike(found: Found) -> None:
-    bc, td3_bc = found["alike"].values()
+    bc, td3_bc = (found["alike"][method, "AW"] for method in ("BC", "TD3+BC"))
     assert bc.verdict == td3_bc.verdict == "alike" and bc.datasets == 32
     shown = f"{shown_of(bc.gain, '+.3f')} with BC and {shown_of(td3_bc.gain, '+.3f')} with TD3+BC."
     assert f"their IQMs over the 32 mixes differ by {shown}" in text_of("docs/results.md")
@@ -431,7 +430,7 @@ def test_gain_and_rpsv(found: Found) -> None:
 
 def test_offline_rl_and_bc(found: Found) -> None:
     assert {check.verdict for check in found["offline RL"].values()} == {"no data"}
-    rw, aw = found["offline RL on mixes"].values()
+    rw, aw = (found["offline RL on mixes"]["TD3+BC", name] for name in ("RW", "AW"))
     chances, gains = ([getattr(check, name).point for check in (rw, aw)] for name in ("improvement", "gain"))
     assert (
         f"with a probability of {chances[0]:.2f} (RW) and {chances[1]:.2f} (AW), but its IQM is lower by {-gains[0]:.2f} and "
@@ -441,19 +440,6 @@ def test_offline_rl_and_bc(found: Found) -> None:
 
 def test_scores_far_from_the_papers(tables: dict[str, ScoreTable]) -> None:
     text = text_of("docs/results.md")
-    counts = []
-    for method in ("BC", "TD3+BC"):
-        beside = [score for score in tables[method].scores if score.paper is not None]
-        counts += [
-            len(beside),
-            sum(abs(score.mean - score.paper) > 0.15 for score in beside if score.paper is not None),
-        ]
-    assert (
-        "Of the {} scores of BC that the paper has too, {} are more than 0.15 from it; of the {} of TD3+BC, {}.".format(
-            *counts
-        )
-        in text
-    )
     named = {(dataset.name, weighting): score for dataset, weighting, score in cells(tables["BC"], "RW", "AW")}
     for dataset in ("halfcheetah-expert-random-5", "hopper-expert-random-1", "hopper-medium-random-1"):
         rw, aw = (named[dataset, weighting] for weighting in ("RW", "AW"))
@@ -529,7 +515,7 @@ def test_what_bfloat16_costs(results_page: Any) -> None:
     rows = results_page.precision_rows(
         collect([open_store(RESULTS / f"hopper_mixed_{name}.jsonl") for name in ("float32", "bfloat16")])
     )
-    bounds = {row[0]: [float(number) for number in re.findall(r"[+-][\d.]+", row[3])[1:]] for row in rows[2:]}
+    bounds = {row[0]: [float(number) for number in re.findall(r"[+-][\d.]+", row[3])[1:]] for row in rows[1:]}
     assert len(bounds) == 10 and all(low < 0 < high for low, high in bounds.values())  # "No interval leaves 0 out"
     fail = [bounds[f"BC, {name}"][0] for name in ("Uniform", "Top-10%", "Half")]
     assert min(fail) > -0.01
@@ -552,11 +538,8 @@ def test_what_five_seeds_can_show() -> None:
     assert "With eight seeds (2/12870) Holm would do as well." in text
 
 
-def test_adapters(results_page: Any) -> None:
-    """Tables of their pages; and that RW beats uniform draws in both libraries, outside the intervals."""
-    for page, sections in results_page.adapter_sections().items():
-        text = (ROOT / page).read_text()
-        assert all(f"<!-- {name} -->\n{table}" in text for name, table in sections.items()), page
+def test_adapters() -> None:
+    """RW beats uniform draws in both libraries, outside the intervals."""
     for row in stored("adapters_returns"):  # 10,240 draws
         assert row["mean"] == pytest.approx(row["by_the_weights"], rel=0.1)
     training = {(row["library"], row["weighting"]): row["interval"] for row in stored("adapters_training")}

@@ -171,7 +171,7 @@ def score_tables(results: Results, intervals: Intervals) -> list[ScoreTable]:
     for method in results.methods:
         weightings = results.weightings(method)
         usual = [weighting for weighting in weightings if not weighting.is_variant]
-        name = f"scores-{_file_stem(method)}"
+        name = f"scores-{file_stem(method)}"
         if usual:
             tables.append(_score_table(results, intervals, method, usual, name, method))
         for kind in sorted({weighting.kind for weighting in weightings if weighting.is_variant}, reverse=True):
@@ -348,7 +348,7 @@ def _dataset_cells(facts: DatasetFacts, paper: float | None) -> tuple[str, ...]:
     )
 
 
-def _file_stem(method: str) -> str:
+def file_stem(method: str) -> str:
     """TD3+BC -> td3-bc, for names of files."""
     words = "".join(sign if sign.isalnum() or sign == "." else " " for sign in method.lower())
     return "-".join(words.split())

@@ -1,0 +1,256 @@
+"""docs/scores.md: everything that the stored studies say, whatever algorithms are in them. Written by results_page.py.
+
+Studies are files of ``Store.pack`` in benchmarks/results, named as the suites are; those that are not there are left out:
+
+    upweight sweep paper/mixed --algorithm iql --set updates=250_000 -o mixed
+    upweight sweep paper/regular --algorithm bc --algorithm td3_bc --algorithm iql --set updates=250_000 -o regular
+    upweight sweep paper/stochastic --scale quick --set seeds=5 -o stochastic
+    upweight sweep paper/temperature --algorithm iql --set updates=250_000 -o temperature
+    upweight sweep paper/percentage --algorithm iql --set updates=250_000 -o percentage
+
+and ``mixed_seed1.jsonl`` is ``paper/mixed --set dataset_seed=1``, a second draw of the data.
+"""
+
+import json
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from textwrap import fill
+from typing import Any
+
+from measure import RESULTS
+from upweight.report.figures.drawing import as_file
+from upweight.report.figures.figures import ReportFigure, all_figures
+from upweight.report.names import DatasetName
+from upweight.report.points import CHOSEN, at_point, best_table, shared_points, with_points
+from upweight.report.replicate import Claim, replicate
+from upweight.report.results import Results, collect
+from upweight.report.statistics.aggregate import mean
+from upweight.report.statistics.bootstrap import Estimate
+from upweight.report.statistics.intervals import Intervals
+from upweight.report.table import as_markdown
+from upweight.report.tables import Score, ScoreTable, estimate_text, file_stem, score_tables
+from upweight.studies.readers import open_store
+
+SUITES = {
+    "mixed": "Mixed datasets",
+    "regular": "Regular datasets",
+    "stochastic": "Stochastic control",
+    "temperature": "Temperature",
+    "percentage": "Percentage",
+}
+FIGURES = ("sigma", "improvement", "points", "gain", "temperature", "percentage")  # of a report, that the pages show
+FAR = 0.15  # of normalised return: further from the paper, a cause is looked for
+POINTS = (50_000, 100_000, 250_000, 500_000)  # updates to look at on the way, beside the last
+Rows = list[tuple[str, ...]]
+
+
+@dataclass(frozen=True)
+class Study:
+    """A stored suite."""
+
+    name: str
+    paths: tuple[Path, ...]  # its file, then other draws of its data
+
+    @cached_property
+    def results(self) -> Results:
+        return collect(open_store(self.paths[0]))
+
+    @cached_property
+    def tables(self) -> list[ScoreTable]:
+        return score_tables(self.results, Intervals())
+
+    @cached_property
+    def claims(self) -> tuple[Claim, ...]:
+        """Over all draws of the data."""
+        return replicate(collect([open_store(path) for path in self.paths]), Intervals()).claims
+
+    @cached_property
+    def figures(self) -> list[ReportFigure]:
+        return [each for each in all_figures(self.results, Intervals()) if each.name in FIGURES and each.pictures]
+
+    def pictures(self) -> Iterator[tuple[str, str]]:
+        """Names of files, and what they hold."""
+        for figure in self.figures:
+            for method, picture in figure.pictures.items():
+                yield picture_name(self.name, figure.name, method), as_file(picture)
+
+    def images(self, figure: str, folder: str = "images") -> str:
+        """Lines that show a figure, one for each algorithm; nothing, where it was not drawn."""
+        (found,) = [each for each in self.figures if each.name == figure] or [None]
+        methods = found.pictures if found else ()
+        title = found.title if found else ""
+        return "".join(f"![{title}, {m}]({folder}/{picture_name(self.name, figure, m)})\n" for m in methods)
+
+
+def studies() -> dict[str, Study]:
+    """Those that are stored."""
+    found = {}
+    for name in SUITES:
+        paths = (RESULTS / f"{name}.jsonl", *sorted(RESULTS.glob(f"{name}_seed*.jsonl")))
+        if paths[0].exists():
+            found[name] = Study(name, paths)
+    return found
+
+
+def picture_name(study: str, figure: str, method: str) -> str:
+    return f"{study}_{figure}_{file_stem(method).replace('-', '_')}.svg"
+
+
+def markdown(rows: Rows) -> str:
+    """Rows as a table; the first is the head."""
+    lines = [rows[0], ("---",) * len(rows[0]), *rows[1:]]
+    return "".join(f"| {' | '.join(row)} |\n" for row in lines)
+
+
+def physics(folder: str) -> str:
+    """What stands beside every comparison with the paper, as a quotation."""
+    (row,) = json.loads((RESULTS / "d4rl_policy.json").read_text())["results"]
+    text = (
+        "**Other physics.** Data and scores are from today's MuJoCo, the paper's from D4RL's. In today's, D4RL's own medium "
+        f"policy for Hopper, whose network is stored in D4RL's file, has a mean return of {row['mean_return']:,.0f} (episodes "
+        f"of {row['mean_length']:.0f} steps; [{row['episodes']} episodes]({folder}/d4rl_policy.json), `python "
+        "benchmarks/d4rl_policy.py`), where D4RL's data have about 1,420 (457 steps, second-hand): numbers beside each other "
+        "come from different simulators."
+    )
+    return fill(text, 128, initial_indent="> ", subsequent_indent="> ", break_long_words=False) + "\n"
+
+
+def run_rows(found: dict[str, Study]) -> Rows:
+    """What was run."""
+    rows: Rows = [("study", "algorithm", "updates", "seeds", "datasets", "runs")]
+    for study in found.values():
+        results = study.results
+        for method in results.methods:
+            runs = [run for run in results.shown if run.method == method]
+            seeds, datasets = len({run.seed for run in runs}), len({run.dataset for run in runs})
+            counts = (f"{results.updates[method]:,}", str(seeds), str(datasets), f"{len(runs):,}")
+            rows.append((f"`paper/{study.name}`", method, *counts))
+    return rows
+
+
+@dataclass(frozen=True)
+class Beside:
+    """A score that the paper has too."""
+
+    method: str
+    dataset: DatasetName
+    weighting: str
+    score: Score
+    ours: Estimate  # mean, with its interval over seeds
+    paper: float
+
+    @property
+    def apart(self) -> float:
+        """How far the paper's number lies outside our interval; with a sign: + where ours is higher."""
+        return max(0.0, self.ours.low - self.paper) - max(0.0, self.paper - self.ours.high)
+
+
+def beside_the_paper(found: dict[str, Study]) -> list[Beside]:
+    """Every score that the paper has too, of all studies."""
+    cells: dict[tuple[str, str, str], Beside] = {}
+    for study in found.values():
+        for table in study.tables:
+            for dataset, scores in table.rows:
+                for weighting, score in zip(table.weightings, scores, strict=True):
+                    if score is not None and score.paper is not None:
+                        values = study.results.scores(table.method, weighting, [dataset])
+                        ours = Intervals().of(mean, values)
+                        cell = Beside(table.method, dataset, weighting, score, ours, score.paper)
+                        cells.setdefault((table.method, dataset.name, weighting), cell)
+    return list(cells.values())
+
+
+def far_counts(cells: list[Beside]) -> Rows:
+    """How many scores are how far from the paper's, by algorithm."""
+    rows: Rows = [
+        (
+            "algorithm",
+            "scores",
+            f"more than {FAR} from the paper's",
+            "interval excludes that",
+            "ours higher",
+            "ours lower",
+        )
+    ]
+    for method in dict.fromkeys(cell.method for cell in cells):
+        mine = [cell for cell in cells if cell.method == method]
+        apart = [cell.apart for cell in mine if abs(cell.apart) > FAR]
+        near = sum(abs(cell.ours.point - cell.paper) > FAR for cell in mine)
+        numbers = (len(mine), near, len(apart), sum(each > 0 for each in apart), sum(each < 0 for each in apart))
+        rows.append((method, *map(str, numbers)))
+    return rows
+
+
+def far_rows(cells: list[Beside]) -> Rows:
+    """Scores whose interval excludes the paper's number by more than :data:`FAR`, the furthest of each algorithm first."""
+    rows: Rows = [("algorithm", "dataset", "sampler", "ours, 95% interval", "paper", "apart")]
+    methods = list(dict.fromkeys(cell.method for cell in cells))
+    far = [cell for cell in cells if abs(cell.apart) > FAR]
+    for cell in sorted(far, key=lambda cell: (methods.index(cell.method), -abs(cell.apart))):
+        ours = estimate_text(cell.ours, normalized=True)
+        rows.append((cell.method, cell.dataset.name, cell.weighting, ours, f"{cell.paper:.2f}", f"{cell.apart:+.2f}"))
+    return rows
+
+
+def point_rows(results: Results) -> Rows:
+    """IQM at points of the training, the last one, and the best of all points of each run."""
+    known, intervals = with_points(results), Intervals()
+    best = {(record["method"], record["sampler"]): record for record in best_table(known, intervals).records}
+    rows: Rows = []
+    for group in (group for method in known.methods for group in known.panels(method)):
+        shared = shared_points(known, group)
+        shown = [updates for updates in shared if updates in POINTS] or shared[:-1]
+        head = ["", *(f"{updates:,}" for updates in shown), f"{shared[-1]:,} (last)", f"best, {CHOSEN}"]
+        rows = rows or [tuple(head)]
+        moments = [at_point(known, updates) for updates in (*shown, shared[-1])]
+        for weighting in group.weightings:
+            levels = [
+                intervals.level(moment.scores(group.method, weighting.name, group.datasets)) for moment in moments
+            ]
+            cells = [estimate_text(level, normalized=not group.scale) for level in levels]
+            top: Any = best[group.method, weighting.name]
+            chosen = Estimate(top["best_iqm"], top["best_low"], top["best_high"], levels[0].confidence, levels[0].runs)
+            last = estimate_text(chosen, normalized=not group.scale)
+            rows.append((f"{group.method}, {weighting.name}", *cells, last))
+    return rows
+
+
+def scores_page(found: dict[str, Study]) -> str:
+    """The whole page."""
+    parts = [_INTRODUCTION, physics("../benchmarks/results"), markdown(run_rows(found))]
+    for study in found.values():
+        parts += [f"## {SUITES[study.name]}\n", *_of_study(study)]
+    cells = beside_the_paper(found)
+    parts += [f"## Further than {FAR} from the paper\n", _FAR_TEXT, physics("../benchmarks/results")]
+    return "\n".join([*parts, markdown(far_counts(cells)), markdown(far_rows(cells))])
+
+
+def _of_study(study: Study) -> Iterator[str]:
+    for table in study.tables:
+        yield f"{table.title}, {study.results.updates[table.method]:,} updates:\n"
+        yield as_markdown(table.shown(), notes=False)
+    if points := point_rows(study.results):
+        yield "Score by number of updates (IQM over the datasets, with intervals over seeds):\n"
+        yield markdown(points)
+    for figure in study.figures:
+        yield study.images(figure.name)
+        yield f"*{figure.title}. {figure.caption}*\n"
+
+
+_INTRODUCTION = """# Every score
+
+What the stored studies give, cell by cell, written by `python benchmarks/results_page.py`; [results](results.md) says what is to
+be made of it. 1 is D4RL's expert, 0 a random policy; mean ± standard deviation over seeds, the paper's number in brackets (a
+million updates, five seeds, D4RL's data; ours were collected anew with the policies that come with the package). The marks are
+the paper's, with a stricter bold: ours says significantly better than Uniform, corrected for all comparisons of a table
+([how](reports.md#marks)), the paper's that the mean is higher. \\* is the maximum of a row, ties included. The last row counts
+the bold. Without brackets, the paper prints no number: for Half, stochastic control, temperatures and percentages it has figures
+only.
+"""
+_FAR_TEXT = f"""Scores of the paper that lie more than {FAR} outside the 95% interval of ours, the furthest first. The interval
+is a bootstrap of the mean over training seeds on one draw of the data: with five seeds it is rather too narrow, and the paper's
+numbers, means of five seeds too, have a spread of their own. So some of these are chance; which are not, and why, as far as
+known, is in [results](results.md#where-we-differ-from-the-paper).
+"""
