@@ -74,6 +74,7 @@ from upweight.studies.experiment_file import (
 )
 from upweight.studies.readers import open_store as open_store
 from upweight.studies.store import Store as Store
+from upweight.sweeps.ray_executor import RayExecutor as RayExecutor
 from upweight.sweeps.sweep import (
     SweepPlan as SweepPlan,
     SweepResult as SweepResult,

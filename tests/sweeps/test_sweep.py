@@ -588,7 +588,7 @@ def test_a_policy_is_written_before_its_record(tmp_path: Path, study: Experiment
     write_finished(store, study.runs[0])
     about = {"status": "finished", "diverged_at": None, "points": [], "best": None}
     results = [SimpleNamespace(policy=Policy(run.run_id), **about) for run in study.runs]
-    trained = [Trained(run, result, 1.0, "abc") for run, result in zip(study.runs, results, strict=True)]  # type: ignore[arg-type]
+    trained = [Trained(run, result, 1.0, "abc", "cpu", 8) for run, result in zip(study.runs, results, strict=True)]  # type: ignore[arg-type]
     played = uw.Evaluation("X-v0", np.ones(1), np.ones(1, np.int64), np.ones(1, bool))
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("upweight.rollout.evaluate.evaluate", lambda policies, *_, **__: [played] * len(policies))

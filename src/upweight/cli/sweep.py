@@ -6,11 +6,13 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from upweight.base.errors import ConfigError
 from upweight.base.optional import importing
 from upweight.cli.options import add_evaluate_every, add_settings, parse_settings
 from upweight.cli.terminal import print_error, print_json
 
 if TYPE_CHECKING:
+    from upweight.sweeps.executor import Executor
     from upweight.sweeps.sweep import SweepPlan, SweepResult
 
 NAME = "sweep"
@@ -23,6 +25,7 @@ examples:
   upweight sweep my_study.toml -o results/ --evaluate-every 50000     # curves in the report; finished runs stay as they are
   upweight sweep my_study.toml -o results/ --plan           # how much work it is; nothing is trained
   upweight sweep my_study.toml -o results/ --max-minutes 30 # a slice; the same command goes on
+  upweight sweep my_study.toml -o results/ --executor ray --address auto      # on a Ray cluster (docs/clusters.md)
 
 suites that come with the package: demo; paper/mixed, paper/regular, paper/stochastic, paper/temperature, paper/percentage
 and paper/official_iql, each at --scale smoke (does it run?), quick (three seeds: too few for the marks of a report) or paper (the
@@ -49,15 +52,51 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--max-minutes", type=float, default=math.inf, help="stop after this; start again to go on")
     parser.add_argument("--max-agents", type=int, help="train at most this many together (default: as many as fit)")
     parser.add_argument("--workers", type=int, help="processes that simulate (default: one per core)")
+    _add_cluster(parser)
     parser.add_argument("--plan", action="store_true", help="say what would be done, and stop")
     parser.add_argument("--json", action="store_true", help="print JSON instead of text")
+
+
+def _add_cluster(parser: argparse.ArgumentParser) -> None:
+    group = parser.add_argument_group("clusters", "populations train on the nodes of a Ray cluster; results come here")
+    group.add_argument(
+        "--executor", choices=["local", "ray"], default="local", help="who does the work (default: this computer)"
+    )
+    group.add_argument(
+        "--address",
+        help="of the cluster: auto on one of its computers, or HOST:6379 (default: a Ray of this computer alone)",
+    )
+    group.add_argument(
+        "--gpus-per-population",
+        type=float,
+        metavar="N",
+        help="0.5 trains two populations on a GPU, 2 spreads one over two (default: 1, or 0 if there are no GPUs)",
+    )
+    group.add_argument(
+        "--cpus-per-population", type=int, metavar="N", help="cores that Ray sets aside for each (default: 1)"
+    )
+
+
+def _make_executor(arguments: argparse.Namespace) -> "Executor":
+    names = ("address", "gpus_per_population", "cpus_per_population")
+    given = {name: value for name in names if (value := getattr(arguments, name)) is not None}
+    if arguments.executor == "ray":
+        from upweight.sweeps.ray_executor import RayExecutor
+
+        if arguments.workers is not None:
+            raise ConfigError("--workers: of this computer; with --executor ray say --cpus-per-population")
+        return RayExecutor(**given)
+    from upweight.sweeps.executor import LocalExecutor
+
+    if given:
+        raise ConfigError(f"--{next(iter(given)).replace('_', '-')}: needs --executor ray")
+    return LocalExecutor(workers=arguments.workers)
 
 
 def run(arguments: argparse.Namespace) -> bool:
     """Whether nothing failed."""
     with importing(extra="train", purpose="a sweep"):
         from upweight.studies.experiment_file import read_experiment
-        from upweight.sweeps.executor import LocalExecutor
         from upweight.sweeps.sweep import plan_sweep, sweep
     changes = parse_settings(arguments.set, example=_EXAMPLE)
     if arguments.evaluate_every is not None:
@@ -69,7 +108,7 @@ def run(arguments: argparse.Namespace) -> bool:
         algorithms=arguments.algorithm,
         changes=changes,
     )
-    executor = LocalExecutor(workers=arguments.workers)
+    executor = _make_executor(arguments)
     plan = plan_sweep(experiment, arguments.output, max_agents=arguments.max_agents)
     if not arguments.json:
         print(plan)

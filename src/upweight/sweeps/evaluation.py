@@ -5,8 +5,6 @@ from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import NamedTuple
 
-import jax
-
 from upweight.base.optional import installed_versions
 from upweight.engine.result import RunResult
 from upweight.rollout.evaluate import Evaluation, Evaluator
@@ -24,34 +22,47 @@ class Trained(NamedTuple):
     result: RunResult
     train_seconds: float  # of the population, and of its points on the way where those are played in turn
     data_sha256: str  # of the data that it saw: datasets by name may differ in the last digits between machines
+    device: str  # that trained it
+    agents: int  # that it was trained with, itself included
 
 
 def evaluate_and_store(trained: Sequence[Trained], store: Store, *, workers: int | None, keep_policies: bool) -> None:
-    """Evaluate the runs of a population that are not in the store, and write them: a policy always before its record."""
-    missing = [each for each in trained if each.run.run_id not in store]
-    if not missing:
-        return
-    began = time.perf_counter()
-    evaluator = evaluator_of([each.run for each in missing], workers)
-    evaluations = evaluator.play(range(len(missing)), [each.result.policy for each in missing])
-    about = {
-        "evaluate_seconds": round(time.perf_counter() - began, 2),
-        "agents": len(trained),
-        "device": jax.devices()[0].device_kind,
-        "versions": installed_versions(*_PACKAGES),
-    }
+    """Evaluate the runs of a population that are not in the store, and write them."""
+    began, missing = time.perf_counter(), missing_runs(trained, store)
+    played = play_runs(missing, workers)
+    store_runs(missing, played, store, seconds=time.perf_counter() - began, keep_policies=keep_policies)
+
+
+def missing_runs(trained: Sequence[Trained], store: Store) -> list[Trained]:
+    """Those that are not in the store."""
+    return [each for each in trained if each.run.run_id not in store]
+
+
+def play_runs(trained: Sequence[Trained], workers: int | None) -> list[Evaluation]:
+    """Let the policies of some runs play; others beside them change nothing."""
+    if not trained:
+        return []
+    evaluator = evaluator_of([each.run for each in trained], workers)
+    return evaluator.play(range(len(trained)), [each.result.policy for each in trained])
+
+
+def store_runs(
+    trained: Sequence[Trained], played: Sequence[Evaluation], store: Store, *, seconds: float, keep_policies: bool
+) -> None:
+    """Write runs and how they played, which took so many seconds: a policy always before its record."""
+    versions = installed_versions(*_PACKAGES)
 
     def write(place: int) -> None:
-        run_id, result, evaluation = missing[place].run.run_id, missing[place].result, evaluations[place]
+        run_id, result, evaluation = trained[place].run.run_id, trained[place].result, played[place]
         if keep_policies:
             result.policy.save(store.policy_path(run_id))
             was_better = any(point["mean_return"] > evaluation.mean_return for point in result.points)
             if result.best is not None and was_better:
                 result.best.save(store.best_policy_path(run_id))
-        store.write_run(run_id, _record(missing[place], evaluation, about))
+        store.write_run(run_id, _record(trained[place], evaluation, seconds, versions))
 
     with ThreadPoolExecutor(_WRITERS) as writers:
-        list(writers.map(write, range(len(missing))))
+        list(writers.map(write, range(len(trained))))
 
 
 def evaluator_of(runs: Sequence[RunSpec], workers: int | None) -> Evaluator:
@@ -60,9 +71,10 @@ def evaluator_of(runs: Sequence[RunSpec], workers: int | None) -> Evaluator:
     return Evaluator(runs[0].data.env_id, episodes, seeds, workers, last=False)
 
 
-def _record(trained: Trained, evaluation: Evaluation, about: Record) -> Record:
+def _record(trained: Trained, evaluation: Evaluation, seconds: float, versions: Record) -> Record:
     outcome = {"status": trained.result.status, "diverged_at": trained.result.diverged_at}
     returns = {**evaluation.summary(), "lengths": evaluation.lengths.tolist()}
     returns |= {} if trained.run.evaluate_every is None else {"points": trained.result.points}
     data = {"data_sha256": trained.data_sha256, "train_seconds": round(trained.train_seconds, 2)}
-    return {"spec": trained.run.to_dict(), **outcome, **returns, **data, **about}
+    about = {"evaluate_seconds": round(seconds, 2), "agents": trained.agents, "device": trained.device}
+    return {"spec": trained.run.to_dict(), **outcome, **returns, **data, **about, "versions": versions}

@@ -5,6 +5,7 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
+from typing import Protocol
 
 import jax
 
@@ -33,6 +34,16 @@ class Outcome:
     failure: str | None = None
 
 
+class Executor(Protocol):
+    """Does populations and writes their runs into the store."""
+
+    def execute(self, populations: Sequence[Population], store: Store, *, deadline: float) -> Iterator[Outcome]:
+        """What became of each; those that others do are left out.
+
+        ``deadline`` is a value of ``time.monotonic()``; a training that meets it is kept and gone on with next time.
+        """
+
+
 @dataclass(frozen=True)
 class LocalExecutor:
     """This machine: its JAX device trains, its cores simulate.
@@ -51,10 +62,6 @@ class LocalExecutor:
             raise DatasetError(f"workers (--workers): expected at least 1, found {self.workers}")
 
     def execute(self, populations: Sequence[Population], store: Store, *, deadline: float) -> Iterator[Outcome]:
-        """Do populations and write their runs into the store; those that others do are left out.
-
-        ``deadline`` is a value of ``time.monotonic()``; a training that meets it is kept and gone on with next time.
-        """
         overlap = jax.default_backend() != "cpu" if self.overlap is None else self.overlap
         overlap = overlap and self.workers != 1  # one worker is this process: its linear algebra is one for all threads
         trainer = _Trainer(self, store, deadline)
@@ -114,19 +121,7 @@ class _Trainer:
         for spec in population.data:
             if data.dataset.has_rewards and not self._store.has_dataset(spec):
                 self._store.write_dataset(spec, data.describe(spec))
-        runs = [
-            Run(config_of(run), weighting_from_dict(run.weighting), run.seed, episodes=data.episodes_of(run.data))
-            for run in population.runs
-        ]
-        began = time.perf_counter()
-        try:
-            results = _train_in_folder(data, runs, workplace, self._deadline, self._executor.workers)
-        finally:
-            seconds = workplace.add_time(time.perf_counter() - began)
-        return [
-            Trained(run, result, seconds, data.sha256(run.data))
-            for run, result in zip(population.runs, results, strict=True)
-        ]
+        return train_population(workplace, data, self._deadline, self._executor.workers)
 
     def _finish(self, workplace: Workplace, trained: Sequence[Trained]) -> None:
         """Play, store, and clear the workplace away."""
@@ -139,6 +134,24 @@ class _Trainer:
             self._data.clear()
             self._data[population.data] = load_data(population, workers=self._executor.workers)
         return self._data[population.data]
+
+
+def train_population(workplace: Workplace, data: RunData, deadline: float, workers: int | None) -> list[Trained]:
+    """Train its runs in its folder, or go on there."""
+    runs = [
+        Run(config_of(run), weighting_from_dict(run.weighting), run.seed, episodes=data.episodes_of(run.data))
+        for run in workplace.population.runs
+    ]
+    began = time.perf_counter()
+    try:
+        results = _train_in_folder(data, runs, workplace, deadline, workers)
+    finally:
+        seconds = workplace.add_time(time.perf_counter() - began)
+    device = jax.devices()[0].device_kind
+    return [
+        Trained(run, result, seconds, data.sha256(run.data), device, len(runs))
+        for run, result in zip(workplace.population.runs, results, strict=True)
+    ]
 
 
 def _train_in_folder(

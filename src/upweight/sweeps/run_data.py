@@ -2,12 +2,14 @@
 
 import warnings
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from upweight.base.errors import DatasetError, UpweightWarning
+from upweight.data.columns import ArrayColumn
 from upweight.data.dataset import Dataset
 from upweight.data.fingerprint import content_hash, fingerprint
 from upweight.data.reference_scores import find_reference_scores, normalize_returns
@@ -62,6 +64,14 @@ class RunData:
             "rpsv": positive_sided_variance(values),
             "histogram": {"counts": counts.tolist(), "edges": [round(float(edge), 6) for edge in edges]},
         }
+
+    def in_memory(self) -> "RunData":
+        """For other computers, which may not have the files."""
+        whole = self.dataset
+        names = ("_observations", "_actions", "_rewards", "_next_observations")
+        columns: dict[str, Any] = {name: getattr(whole, name) for name in names}
+        columns = {name: None if each is None else ArrayColumn(each.read()) for name, each in columns.items()}
+        return replace(self, dataset=replace(whole, **columns))
 
     def _part(self, data: DataSpec) -> Dataset:
         chosen = self.episodes_of(data)

@@ -13,7 +13,7 @@ from upweight.studies.experiment_file import Experiment
 from upweight.studies.run_spec import DataSpec, RunSpec
 from upweight.studies.store import Store
 from upweight.sweeps.estimate import Estimate, estimate_time
-from upweight.sweeps.executor import LocalExecutor, Outcome
+from upweight.sweeps.executor import Executor, LocalExecutor, Outcome
 from upweight.sweeps.packing import Population, pack
 from upweight.sweeps.work import Work
 
@@ -88,13 +88,13 @@ def sweep(
     *,
     max_minutes: float = math.inf,
     max_agents: int | None = None,
-    executor: LocalExecutor | None = None,
+    executor: Executor | None = None,
 ) -> SweepResult:
     """Train and evaluate every run of the study that is not in the store yet.
 
     It may be stopped at any moment and started again: finished runs are never repeated, and a training under way goes on from
     its last checkpoint. ``max_minutes`` cuts it into slices that add up. A population that cannot be done is noted in
-    ``failures``, and the others are done.
+    ``failures``, and the others are done. ``executor``: this computer, unless it is a :class:`~upweight.RayExecutor`.
     """
     if not max_minutes >= 0:
         raise DatasetError(f"max_minutes (--max-minutes): expected a number from 0, found {max_minutes}")
@@ -128,7 +128,7 @@ def _do_rounds(
     experiment: Experiment,
     store: Store,
     max_agents: int | None,
-    executor: LocalExecutor,
+    executor: Executor,
     deadline: float,
     failed: Sequence[Outcome],
 ) -> Iterator[Outcome]:

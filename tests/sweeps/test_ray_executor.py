@@ -1,0 +1,104 @@
+"""Sweeps on a Ray cluster: the same store, whatever dies."""
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import upweight as uw
+from upweight.base.errors import UpweightWarning
+from upweight.cli.main import main
+from upweight.studies.store import Store
+from upweight.sweeps.ray_tasks import changed_files, write_files
+
+ROOT = Path(__file__).parents[2]
+STUDY = """\
+updates = 1000
+seeds = 2
+episodes = 2
+evaluate_every = 100
+dataset_steps = 500
+datasets = ["cartpole-expert-random-50"]
+algorithms = [{name = "discrete_bc", hidden_units = [128, 128], batch_size = 256}]
+weightings = ["uniform", {name = "aw", temperature = 0.1}]
+"""
+
+
+def contents(path: Path) -> dict[str, Any]:
+    """Everything in a store but how long it took."""
+    store = Store(path)
+    runs = {run["run_id"]: {**run, "train_seconds": None, "evaluate_seconds": None} for run in store.runs()}
+    files = {file.relative_to(path): file.read_bytes() for file in path.glob("*/*.safetensors")}
+    return {"runs": runs, "datasets": store.datasets(), "files": files, "work": list(path.glob("work/*"))}
+
+
+@pytest.mark.slow
+def test_a_cluster_of_mortals_leaves_the_store_of_one_computer(tmp_path: Path) -> None:
+    """kill -9 of the driver, Ctrl-C, a slice, a node that dies: nothing is lost, and the outcome is the same, bit for bit."""
+    study, store = tmp_path / "study.toml", tmp_path / "cluster"
+    study.write_text(STUDY)
+    path = os.pathsep.join([str(ROOT / "tests"), *sys.path])
+    done = subprocess.run(
+        [sys.executable, str(ROOT / "tests" / "support" / "ray_sweep.py"), str(study), str(store)],
+        env={**os.environ, "PYTHONPATH": path, "RAY_AUTH_MODE": "disabled"},
+        capture_output=True,
+        text=True,
+        timeout=300,
+    )
+    assert done.returncode == 0, done.stderr
+    told = json.loads(store.with_suffix(".json").read_text())
+    assert 0 < told["after kill -9"] < told["after Ctrl-C"] < told["after a slice"]
+    assert told["slice"]["paused"] and "paused at " in told["slice"]["paused_at"]
+    assert told["result"]["finished"] == 4 and not told["result"]["failures"]
+    assert any("trainings, 3 nodes" in line and "discrete_bc x 2: " in line for line in told["progress"])
+    assert any("trainings, 2 nodes" in line for line in told["progress"])
+    assert [line.split(" (")[0] for line in told["refused"]] == [
+        "--gpus-per-population 0.5: no node of the cluster has so many GPUs",
+        "--cpus-per-population 9: no node of the cluster has so many CPUs",
+    ]
+    assert "UpweightWarning: the baseline fits 5 coefficients" in done.stderr  # as a node said
+    with pytest.warns(UpweightWarning, match="the baseline fits"):
+        uw.sweep(uw.read_experiment(study), tmp_path / "local", max_agents=2)
+    assert contents(store) == contents(tmp_path / "local")
+
+
+def test_a_folder_arrives_as_it_is(tmp_path: Path) -> None:
+    """Only what is new is sent; what a checkpoint supposes is there before it."""
+    here, there = tmp_path / "here", tmp_path / "there"
+    (here / "points").mkdir(parents=True)
+    there.mkdir()
+    for name in ("program-000.safetensors", "points/program-000-5.json", "plan.json", "lock", ".upweight-x"):
+        (here / name).write_text(name)
+    seen: dict[str, object] = {}
+    files = changed_files(here, seen)
+    assert list(files)[-1] == "program-000.safetensors" and files.keys() == seen.keys()
+    write_files(there, files)
+    assert sorted(path.name for path in there.rglob("*") if path.is_file()) == sorted(Path(name).name for name in files)
+    assert changed_files(here, seen) == {}
+    (here / "program-000.safetensors").write_text("later")
+    (here / "plan.json").unlink()
+    files = changed_files(here, seen)
+    assert files == {"program-000.safetensors": b"later", "plan.json": None}
+    write_files(there, files)
+    assert changed_files(there, {}).keys() == {"program-000.safetensors", "points/program-000-5.json"}
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (["--address", "auto"], "--address: needs --executor ray"),
+        (["--executor", "ray", "--workers", "2"], "say --cpus-per-population"),
+        (["--executor", "ray", "--gpus-per-population", "1.5"], "expected a fraction or a whole number, found 1.5"),
+        (["--executor", "ray", "--cpus-per-population", "0"], "(--cpus-per-population): expected at least 1, found 0"),
+    ],
+)
+def test_options_that_do_not_fit(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], options: list[str], message: str
+) -> None:
+    (tmp_path / "study.toml").write_text(STUDY)
+    assert main(["sweep", str(tmp_path / "study.toml"), "-o", str(tmp_path / "store"), *options]) == 2
+    assert message in capsys.readouterr().err and not (tmp_path / "store").exists()
