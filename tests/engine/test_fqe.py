@@ -1,6 +1,7 @@
 """Fitted Q evaluation: formulas by hand, values by linear algebra, and what it refuses."""
 
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import jax
@@ -61,7 +62,8 @@ def test_an_update_written_out_with_terminals_time_limits_and_clipping() -> None
         settings = fqe_hyper(reward_mean=0.5, reward_std=2.0, discount=0.9, value_low=1.0, value_high=6.0, tau=0.25)
         method = make_algorithm([random_policy("categorical")])
         before = State(critic, target, init_adam(critic))
-        after, metrics = method.update(before, Batches(batch, batch), None, settings, 0, setup, SMALL, 0)
+        update = jax.jit(partial(method.update, setup=setup, config=SMALL, phase=0))
+        after, metrics = update(before, Batches(batch, batch), None, settings, 0)
         next_values = (0.5 + 2.0 * (probabilities * forward(target, following)).sum(axis=1)) / 0.1
         raw = rewards + 0.9 * (1 - terminated) * next_values
         assert (raw < 1).any() and (raw > 6).any() and ((raw > 1) & (raw < 6)).any()
@@ -133,32 +135,45 @@ def test_values_are_those_of_the_bellman_equation_beyond_time_limits_and_not_bey
 
 
 @pytest.mark.slow
-def test_a_critic_is_the_same_alone_and_among_others_and_draws_from_its_episodes_alone(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_a_critic_is_the_same_alone_and_among_others_and_draws_from_its_episodes_alone() -> None:
     log = random_dataset(0, num_episodes=30, next_known=True)
-    policies = [random_policy(kind, seed) for seed, kind in enumerate(("gaussian", "deterministic", "tanh_gaussian"))]
+    policies = [random_policy(kind, seed) for seed, kind in enumerate(("gaussian", "tanh_gaussian", "deterministic"))]
     options: dict[str, Any] = {"updates": 200, "config": SMALL, "precision": "float64", "starts": [3, 29]}
     together = evaluate_policies(log, policies, seeds=(0, 7), episodes=np.arange(20), **options)
-    alone = evaluate_policies(log, policies[1:], seeds=(7,), episodes=np.arange(20), **options)
-    np.testing.assert_allclose(together.at_starts[1:, 1:], alone.at_starts, rtol=1e-6)
-    assert not np.isclose(together.values[:, 0], together.values[:, 1]).any()
-    monkeypatch.setattr(fqe, "_policies_at_once", lambda *_: 2)  # as where memory is short
     rewards = log.rewards + 100.0 * (np.arange(log.num_steps) >= log.starts[20])  # of the other episodes
     changed = with_arrays(log, rewards=rewards, next_observations=log.next_observations)
-    split = evaluate_policies(changed, policies, seeds=(0, 7), episodes=np.arange(20), **options)
-    np.testing.assert_allclose(split.at_starts, together.at_starts, rtol=1e-6)
+    alone = evaluate_policies(changed, policies[1:2], seeds=(7,), episodes=np.arange(20), **options)
+    np.testing.assert_allclose(together.at_starts[1:2, 1:], alone.at_starts, rtol=1e-6)
+    assert not np.isclose(together.values[:, 0], together.values[:, 1]).any()
     assert together.starts.tolist() == [3, 29] and together.at_starts.shape == (3, 2, 2)
 
 
 @pytest.mark.slow
-def test_a_critic_that_diverges_says_so() -> None:
-    broken = replace(random_policy("deterministic"), observation_scale=np.zeros(3, np.float32))  # acts NaN
+def test_a_critic_that_diverges_says_so_and_short_memory_splits_policies(monkeypatch: pytest.MonkeyPatch) -> None:
+    good = random_policy("deterministic")
+    broken = replace(good, observation_scale=np.zeros(3, np.float32))  # acts NaN
     log = random_dataset(0, num_episodes=30, next_known=True)
-    found = evaluate_policies(log, [random_policy("deterministic", 1), broken], seeds=(0,), updates=100, config=SMALL)
+    evaluate, sizes = fqe._evaluate, list[int]()
+    monkeypatch.setattr(fqe, "_evaluate", lambda task, group: sizes.append(len(group)) or evaluate(task, group))
+    monkeypatch.setattr(fqe, "device_memory", lambda: 2**16)
+    found = evaluate_policies(log, [good, broken], seeds=(0,), updates=100, config=SMALL)
+    assert sizes == [1, 1]
     assert found.diverged.tolist() == [[False], [True]]
     assert np.isnan(found.values).tolist() == np.isnan(found.at_starts).all(axis=2).tolist() == [[False], [True]]
     assert "diverged=1" in repr(found)
+
+
+def test_policies_are_evaluated_at_once_as_memory_allows(monkeypatch: pytest.MonkeyPatch) -> None:
+    policies, sizes = [random_policy("deterministic")] * 10, []
+    log, setup = random_dataset(0), Setup(3, 2, jnp.dtype("float32"), jnp.dtype("float32"))
+    task = fqe._Task(log, log.initial_observations, (0, 1), 100, FQEConfig(), setup, None)
+    for memory in (2**34, 2**26, 2**25):
+        monkeypatch.setattr(fqe, "device_memory", lambda memory=memory: memory)
+        sizes.append(fqe._policies_at_once(task, policies))
+    assert sizes[0] == 10 > sizes[1] > sizes[2] >= 1
+    monkeypatch.setattr(fqe, "device_memory", lambda: 2**20)
+    with pytest.raises(uw.ConfigError, match="one policy needs about"):
+        fqe._policies_at_once(task, policies)
 
 
 # ---- what is refused ------------------------------------------------------------------------------------------------

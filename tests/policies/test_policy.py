@@ -1,4 +1,4 @@
-import itertools
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -9,6 +9,7 @@ from hypothesis import given, strategies as st
 from safetensors.numpy import load_file, save_file
 
 import upweight as uw
+from support.training import random_policy
 from upweight.policies.policy import KINDS
 from upweight.policies.safetensors_file import read_safetensors, write_safetensors
 
@@ -16,24 +17,10 @@ every = pytest.mark.parametrize("kind", KINDS)
 
 
 def make(kind: str, seed: int = 0) -> uw.Policy:
-    rng = np.random.default_rng(seed)
-    discrete = kind in {"categorical", "greedy"}
-    size_out = {"tanh_gaussian": 4}.get(kind, 3 if discrete else 2)
-    sizes = [5, 8, 6, size_out]
-    layers = tuple(
-        (rng.normal(size=(a, b)).astype(np.float32), rng.normal(size=b).astype(np.float32))
-        for a, b in itertools.pairwise(sizes)
-    )
-    return uw.Policy(
-        kind=kind,
-        layers=layers,
-        observation_mean=rng.normal(size=5).astype(np.float32),
-        observation_scale=(1 + rng.random(5)).astype(np.float32),
-        log_std=np.array([-1.0, 0.0], np.float32) if kind == "gaussian" else None,
-        action_low=None if discrete else np.array([-1.0, -3.0], np.float32),
-        action_high=None if discrete else np.array([1.0, 5.0], np.float32),
-        metadata={"note": "ünï"},
-    )
+    if kind in {"categorical", "greedy"}:
+        return replace(random_policy(kind, seed, observation=5, action=3), metadata={"note": "ünï"})
+    bounds = {"action_low": np.array([-1, -3], np.float32), "action_high": np.array([1, 5], np.float32)}
+    return replace(random_policy(kind, seed, observation=5), **bounds, metadata={"note": "ünï"})
 
 
 @every
@@ -152,3 +139,12 @@ def test_other_safetensors_files(tmp_path: Path, arrays: Any, about: Any, messag
 def test_a_missing_file(tmp_path: Path) -> None:
     with pytest.raises(uw.DatasetError, match="no such file"):
         uw.load_policy(tmp_path / "none.safetensors")
+
+
+@every
+def test_the_deterministic_policy_acts_as_without_randomness(kind: str) -> None:
+    policy = make(kind)
+    observations = np.random.default_rng(0).normal(size=(40, 5))
+    plain = policy.deterministic()
+    np.testing.assert_array_equal(plain.act(observations, np.random.default_rng(1)), policy.act(observations))
+    assert plain.kind in {"deterministic", "greedy"}

@@ -12,8 +12,9 @@ The expectation is exact for discrete actions; of continuous ones one action is 
 network's at initial states.
 
 FQE oscillates rather than converges. Two averages are taken: the target network follows slowly (:math:`\tau`), and the estimate
-is the mean over points in the last fifth of the updates; ``drift`` says how far it moved there. The slowest part of Q is
-learned at a rate of :math:`\tau(1-\gamma)` per update: 20,000 updates leave 1/e of the error at the start, 60,000 a twentieth.
+is the mean over points in the last fifth of the updates; ``drift`` says how far it moved there. Networks begin with
+:math:`f \approx 0`, where every action earns the mean reward for ever, and the slowest part of Q is learned at a rate of
+:math:`\tau(1-\gamma)` per update: 20,000 updates leave 1/e of the error of that beginning, 60,000 a twentieth.
 """
 
 import time
@@ -60,6 +61,7 @@ from upweight.engine.schedule import make_schedule
 from upweight.policies.policy import Policy
 
 _AVERAGED = 0.2  # of the updates, at the end
+_FINAL_BOUND = 3e-3  # of the last layer's weights at the start
 _TITLE = "fitted Q evaluation"
 
 
@@ -91,7 +93,8 @@ def init(key: Array, setup: Setup, config: FQEConfig, discrete: bool) -> State:
         setup.observation_size + (0 if discrete else setup.action_size),
         setup.action_size if discrete else 1,
     )
-    critic = init_mlp(key, (inputs, *config.hidden_units, outputs), scheme=config.initialization, dtype=setup.dtype)
+    sizes = (inputs, *config.hidden_units, outputs)
+    critic = init_mlp(key, sizes, scheme=config.initialization, final_bound=_FINAL_BOUND, dtype=setup.dtype)
     return State(critic, jax.tree.map(jnp.copy, critic), init_adam(critic))
 
 
@@ -167,7 +170,11 @@ def make_algorithm(policies: Sequence[Policy]) -> Algorithm:
 # ---- all critics --------------------------------------------------------------------------------------------------
 @dataclass(frozen=True, eq=False, repr=False)
 class QEstimates(Shown):
-    """What P policies are worth by S critics each, at the first observations of N episodes; NaN where a critic diverged."""
+    """What P policies are worth by S critics each, at the first observations of N episodes; NaN where a critic diverged.
+
+    Critics of one seed begin alike and see the same batches, so what a seed adds is much the same for all policies: compare
+    policies seed by seed.
+    """
 
     values: NDArray[np.float64]  # [P, S] discounted value, mean over the starting states
     at_starts: NDArray[np.float32]  # [P, S, N] at each of them
@@ -222,8 +229,8 @@ def evaluate_policies(
     """Fit a critic per policy and seed, as many at once as the device holds, and ask it what the policy is worth.
 
     ``episodes`` (indices, or a mask [N]) are what the critics learn from, all if None, and ``starts`` the episodes whose first
-    observations are the starting states: the same if None. A policy's critics and those of another draw the same batches
-    under the same seed, so that differences between policies are not of chance draws.
+    observations are the starting states: the same if None. Policies are evaluated as they are, with actions drawn where they are
+    stochastic; give ``policy.deterministic()`` for what :func:`upweight.evaluate` plays by default.
     """
     updates = whole_number("updates", updates, least=1, error=ConfigError)
     seeds = tuple(whole_number("seed", seed, least=0, most=2**32 - 1, error=ConfigError) for seed in seeds)

@@ -2,7 +2,7 @@
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -70,6 +70,16 @@ class Policy(Shown):
             return np.eye(outputs.shape[1])[np.argmax(outputs, axis=1)]
         odds = np.exp(outputs - outputs.max(axis=1, keepdims=True))
         return np.asarray(odds / odds.sum(axis=1, keepdims=True))
+
+    def deterministic(self) -> "Policy":
+        """The policy that acts as this one does without ``rng``, and always."""
+        if self.kind == "categorical":
+            return replace(self, kind="greedy")
+        if self.kind in {"greedy", "deterministic"}:
+            return self
+        assert self.action_low is not None
+        weights, bias = (array[..., : len(self.action_low)] for array in self.layers[-1])
+        return replace(self, kind="deterministic", layers=(*self.layers[:-1], (weights, bias)), log_std=None)
 
     def save(self, path: str | Path, *, dtype: DTypeLike = np.float32) -> None:
         """Write one safetensors file, completely or not at all; ``dtype=np.float16`` halves it."""
