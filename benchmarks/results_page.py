@@ -17,16 +17,26 @@ import json
 import re
 from collections.abc import Sequence
 from pathlib import Path
-from statistics import fmean
 from typing import Any
 
 from measure import RESULTS
-from scores_page import Rows, Study, beside_the_paper, far_counts, markdown, physics, run_rows, scores_page, studies
+from scores_page import (
+    Rows,
+    Study,
+    beside_the_paper,
+    far_counts,
+    markdown,
+    mean_rows,
+    physics,
+    run_rows,
+    scores_page,
+    studies,
+)
 from upweight.report.names import sort_methods
 from upweight.report.replicate import NO_DATA
 from upweight.report.results import Results, collect
 from upweight.report.statistics.intervals import Intervals
-from upweight.report.tables import ScoreTable, aggregate_table, score_tables
+from upweight.report.tables import aggregate_table, score_tables
 from upweight.studies.experiment_file import read_experiment
 from upweight.studies.readers import open_store
 
@@ -36,10 +46,11 @@ PRECISIONS = {name: RESULTS / f"hopper_mixed_{name}.jsonl" for name in ("float32
 SETTINGS = RESULTS / "hopper_settings.jsonl"
 DEMOS = {str(seed): RESULTS / f"demo_seed{seed}.jsonl" for seed in range(3)}
 DEMOS["0, SSE4.2"] = RESULTS / "demo_seed0_sse4.jsonl"  # as CONTRIBUTING.md says: the arithmetic of another processor
-SIGMAS = (1, 5, 10, 50)
 ALGORITHMS = {"bc": "BC", "td3_bc": "TD3+BC", "iql": "IQL", "cql": "CQL"}
 PAPER_SUITES = ("mixed", "regular", "temperature", "percentage")  # its grid, but for antmaze and classic control
 PAPER_UPDATES = 1_000_000
+ASKED_OF = {"offline RL": "regular", "stochastic top": "stochastic"}  # by another study than the mixed one
+ASKED_OF |= {name: name for name in ("regular", "stochastic", "temperature", "percentage")}
 
 
 def pages(found: dict[str, Study]) -> dict[str, dict[str, str]]:
@@ -51,7 +62,7 @@ def pages(found: dict[str, Study]) -> dict[str, dict[str, str]]:
         "runs": markdown(run_rows(found)),
         "means": means,
         "claims": markdown(claim_rows(found)),
-        "aggregates": markdown(aggregate_lines(mixed.results)),
+        "aggregates": markdown(aggregate_lines(found)),
         "cost": markdown(cost_rows(mixed)),
         "far": markdown(far_counts(beside_the_paper(found))),
         "precision": markdown(precision_rows(collect([open_store(path) for path in PRECISIONS.values()]))),
@@ -97,48 +108,26 @@ def _by_library(name: str) -> dict[str, list[dict[str, Any]]]:
     return found
 
 
-def mean_rows(study: Study) -> Rows:
-    """Mean score over all mixes of a share of good steps, by algorithm and weighting, with the paper's in brackets."""
-    rows: Rows = [("", *(f"{sigma}% good steps" for sigma in SIGMAS))]
-    for table in (table for table in study.tables if table.title == table.method):
-        seeds = min(score.seeds for score in table.scores)
-        head = f"**{table.method}**, {study.results.updates[table.method]:,} updates, {seeds} seeds"
-        rows.append((head, *[""] * len(SIGMAS)))
-        rows += [(name, *_means(table, place)) for place, name in enumerate(table.weightings)]
-    return rows
-
-
-def _means(table: ScoreTable, place: int) -> list[str]:
-    """Of one weighting."""
-    cells = []
-    for sigma in SIGMAS:
-        scores = [scores[place] for dataset, scores in table.rows if dataset.sigma == sigma]
-        found = [score for score in scores if score is not None]
-        paper = [score.paper for score in found if score.paper is not None]
-        shown = f"{fmean(score.mean for score in found):.2f}" if found else ""
-        cells.append(shown + (f" ({fmean(paper):.2f})" if paper else ""))
-    return cells
-
-
 def claim_rows(found: dict[str, Study]) -> Rows:
-    """How many checks support each claim, by algorithm; of several studies, the first that has runs for it counts."""
+    """How many checks support each claim, by algorithm, in the study that was made for it."""
     methods = sort_methods(method for study in found.values() for method in study.results.methods)
     rows: Rows = [("claim", *methods)]
-    for claims in zip(*(study.claims for study in found.values()), strict=True):
-        cells = []
-        for method in methods:
-            support = [each for claim in claims if (each := claim.support().get(method)) and each.decided]
-            cells.append(str(support[0]) if support else "")
-        rows.append((claims[0].text, *(cells if any(cells) else [NO_DATA] * len(methods))))
+    for place, claim in enumerate(found["mixed"].claims):
+        study = found.get(ASKED_OF.get(claim.name, "mixed"))
+        support = study.claims[place].support() if study else {}
+        cells = [str(support[method]) if method in support and support[method].decided else "" for method in methods]
+        rows.append((claim.text, *(cells if any(cells) else [NO_DATA] * len(methods))))
     return rows
 
 
-def aggregate_lines(results: Results) -> Rows:
-    """Weightings in one number, over the mixes."""
-    rows: Rows = [("", "mean", "median", "IQM", "optimality gap")]
-    for row in aggregate_table(results, Intervals()).rows:
-        method, _, weighting, *numbers = map(str, row.cells)
-        rows.append((f"{method}, {weighting}", *numbers))
+def aggregate_lines(found: dict[str, Study]) -> Rows:
+    """Weightings in one number, by study."""
+    rows: Rows = [("", "datasets", "mean", "median", "IQM", "optimality gap")]
+    for study in found.values():
+        if study.name not in ("temperature", "percentage"):  # where the samplers are some of the mixed study's
+            for row in aggregate_table(study.results, Intervals()).rows:
+                method, datasets, weighting, *numbers = map(str, row.cells)
+                rows.append((f"{method}, {weighting}", datasets, *numbers))
     return rows
 
 

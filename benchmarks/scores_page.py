@@ -16,14 +16,14 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
+from statistics import fmean
 from textwrap import fill
-from typing import Any
 
 from measure import RESULTS
 from upweight.report.figures.drawing import as_file
 from upweight.report.figures.figures import ReportFigure, all_figures
 from upweight.report.names import DatasetName
-from upweight.report.points import CHOSEN, at_point, best_table, shared_points, with_points
+from upweight.report.points import CHOSEN, at_best, at_point, shared_points, with_points
 from upweight.report.replicate import Claim, replicate
 from upweight.report.results import Results, collect
 from upweight.report.statistics.aggregate import mean
@@ -33,14 +33,15 @@ from upweight.report.table import as_markdown
 from upweight.report.tables import Score, ScoreTable, estimate_text, file_stem, score_tables
 from upweight.studies.readers import open_store
 
-SUITES = {
-    "mixed": "Mixed datasets",
-    "regular": "Regular datasets",
-    "stochastic": "Stochastic control",
-    "temperature": "Temperature",
-    "percentage": "Percentage",
+SUITES = {  # title, and the figures of a report that are shown
+    "mixed": ("Mixed datasets", ("sigma", "improvement", "points", "gain")),
+    "regular": ("Regular datasets", ("improvement", "points")),
+    "stochastic": ("Stochastic control", ("sigma", "improvement", "points")),
+    "temperature": ("Temperature", ("temperature",)),
+    "percentage": ("Percentage", ("percentage",)),
+    "hopper": ("Temperature and percentage in Hopper", ("temperature", "percentage")),  # on docs/results.md only
 }
-FIGURES = ("sigma", "improvement", "points", "gain", "temperature", "percentage")  # of a report, that the pages show
+SIGMAS = (1, 5, 10, 50)
 FAR = 0.15  # of normalised return: further from the paper, a cause is looked for
 POINTS = (50_000, 100_000, 250_000, 500_000)  # updates to look at on the way, beside the last
 Rows = list[tuple[str, ...]]
@@ -68,7 +69,8 @@ class Study:
 
     @cached_property
     def figures(self) -> list[ReportFigure]:
-        return [each for each in all_figures(self.results, Intervals()) if each.name in FIGURES and each.pictures]
+        shown = SUITES[self.name][1]
+        return [each for each in all_figures(self.results, Intervals()) if each.name in shown and each.pictures]
 
     def pictures(self) -> Iterator[tuple[str, str]]:
         """Names of files, and what they hold."""
@@ -194,34 +196,51 @@ def far_rows(cells: list[Beside]) -> Rows:
     return rows
 
 
-def point_rows(results: Results) -> Rows:
-    """IQM at points of the training, the last one, and the best of all points of each run."""
-    known, intervals = with_points(results), Intervals()
-    best = {(record["method"], record["sampler"]): record for record in best_table(known, intervals).records}
-    rows: Rows = []
-    for group in (group for method in known.methods for group in known.panels(method)):
-        shared = shared_points(known, group)
-        shown = [updates for updates in shared if updates in POINTS] or shared[:-1]
-        head = ["", *(f"{updates:,}" for updates in shown), f"{shared[-1]:,} (last)", f"best, {CHOSEN}"]
-        rows = rows or [tuple(head)]
-        moments = [at_point(known, updates) for updates in (*shown, shared[-1])]
-        for weighting in group.weightings:
-            levels = [
-                intervals.level(moment.scores(group.method, weighting.name, group.datasets)) for moment in moments
-            ]
-            cells = [estimate_text(level, normalized=not group.scale) for level in levels]
-            top: Any = best[group.method, weighting.name]
-            chosen = Estimate(top["best_iqm"], top["best_low"], top["best_high"], levels[0].confidence, levels[0].runs)
-            last = estimate_text(chosen, normalized=not group.scale)
-            rows.append((f"{group.method}, {weighting.name}", *cells, last))
+def mean_rows(study: Study) -> Rows:
+    """Mean score over all mixes of a share of good steps, by algorithm and weighting, with the paper's in brackets."""
+    rows: Rows = [("", *(f"{sigma}% good steps" for sigma in SIGMAS))]
+    for table in (table for table in study.tables if table.title == table.method):
+        seeds = min(score.seeds for score in table.scores)
+        head = f"**{table.method}**, {study.results.updates[table.method]:,} updates, {seeds} seeds"
+        rows.append((head, *[""] * len(SIGMAS)))
+        rows += [(name, *_means(table, place)) for place, name in enumerate(table.weightings)]
     return rows
+
+
+def _means(table: ScoreTable, place: int) -> list[str]:
+    """Of one weighting."""
+    cells = []
+    for sigma in SIGMAS:
+        scores = [scores[place] for dataset, scores in table.rows if dataset.sigma == sigma]
+        found = [score for score in scores if score is not None]
+        paper = [score.paper for score in found if score.paper is not None]
+        shown = f"{fmean(score.mean for score in found):.2f}" if found else ""
+        cells.append(shown + (f" ({fmean(paper):.2f})" if paper else ""))
+    return cells
+
+
+def point_tables(results: Results) -> Iterator[tuple[str, Rows]]:
+    """For each algorithm, IQM at points of the training, at the last, and at the best point of each run."""
+    known, intervals = with_points(results), Intervals()
+    best = at_best(known)
+    for group in (group for method in known.methods for group in known.panels(method)):
+        *before, last = shared_points(known, group)
+        shown = [*([updates for updates in before if updates in POINTS] or before), last]
+        moments = [*(at_point(known, updates) for updates in shown), best]
+        heads = [*(f"{updates:,}" for updates in shown[:-1]), f"{last:,} (last)", f"best, {CHOSEN}"]
+        rows: Rows = [("updates", *heads)]
+        for weighting in group.weightings:
+            levels = [intervals.level(each.scores(group.method, weighting.name, group.datasets)) for each in moments]
+            rows.append((weighting.name, *(estimate_text(level, normalized=not group.scale) for level in levels)))
+        number = f"{len(group.datasets)} dataset{'s' if len(group.datasets) > 1 else ''}"
+        yield f"{group.method}, {number}", rows
 
 
 def scores_page(found: dict[str, Study]) -> str:
     """The whole page."""
     parts = [_INTRODUCTION, physics("../benchmarks/results"), markdown(run_rows(found))]
     for study in found.values():
-        parts += [f"## {SUITES[study.name]}\n", *_of_study(study)]
+        parts += [f"## {SUITES[study.name][0]}\n", *_of_study(study)]
     cells = beside_the_paper(found)
     parts += [f"## Further than {FAR} from the paper\n", _FAR_TEXT, physics("../benchmarks/results")]
     return "\n".join([*parts, markdown(far_counts(cells)), markdown(far_rows(cells))])
@@ -231,9 +250,12 @@ def _of_study(study: Study) -> Iterator[str]:
     for table in study.tables:
         yield f"{table.title}, {study.results.updates[table.method]:,} updates:\n"
         yield as_markdown(table.shown(), notes=False)
-    if points := point_rows(study.results):
-        yield "Score by number of updates (IQM over the datasets, with intervals over seeds):\n"
-        yield markdown(points)
+    for what, rows in point_tables(study.results):
+        yield f"Score by number of updates: {what}, IQM with 95% intervals over seeds:\n"
+        yield markdown(rows)
+    for path in study.paths[1:]:
+        yield f"Means over the mixes on another draw of the data ([{path.stem}](../benchmarks/results/{path.name})):\n"
+        yield markdown(mean_rows(Study(study.name, (path,))))
     for figure in study.figures:
         yield study.images(figure.name)
         yield f"*{figure.title}. {figure.caption}*\n"

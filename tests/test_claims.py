@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from support.results import add_points, add_runs, data_spec
 from upweight.cli.demo import score_table
 from upweight.inspection.choice import GOOD_BEGINNINGS
 from upweight.recipes.ladder import load_ladder
@@ -22,6 +23,7 @@ from upweight.report.statistics.intervals import Intervals
 from upweight.report.statistics.ranks import rank_test
 from upweight.report.tables import Score, ScoreTable, score_tables
 from upweight.studies.readers import open_store
+from upweight.studies.store import Store
 
 ROOT = Path(__file__).parents[1]
 RESULTS = ROOT / "benchmarks" / "results"
@@ -202,6 +204,34 @@ PEER = "d3rlpy, compile_graph"
 
 def key_of(row: dict[str, Any]) -> tuple[str, str]:
     return row["algorithm"], row["who"]
+
+
+def test_pages_take_any_algorithm_points_and_draws(results_page: Any, tmp_path: Path) -> None:
+    """IQL in bfloat16, evaluated on the way, beside BC on two draws of the data."""
+    paths = []
+    for seed in (0, 1):
+        store = Store(tmp_path / str(seed), create=True)
+        for name, level in (("Uniform", 0.1), ("RW", 0.9)):
+            data = data_spec("hopper-expert-random-5", seed=seed)
+            add_runs(store, data, name, [level + seed / 10] * 5)
+            if seed == 0:
+                runs = add_runs(store, data, name, [level] * 5, algorithm="iql", precision="bfloat16")
+                add_points(store, runs, *[{50: level + 0.05, 500: level - 0.05}] * 5)
+        paths.append(tmp_path / f"mixed_seed{seed}.jsonl")
+        store.pack(paths[-1])
+    study = results_page.Study("mixed", tuple(paths))
+    page = results_page.scores_page({"mixed": study})
+    assert "| `paper/mixed` | IQL, bfloat16 | 1,000 | 5 | 1 | 10 |" in page
+    assert "IQL, bfloat16, 1 dataset, IQM" in page and "| 1,000 (last) | best, chosen with the simulator |" in page
+    assert "| RW | 0.95 [0.95, 0.95] | 0.85 [0.85, 0.85] | 0.90 [0.90, 0.90] | 0.95 [0.95, 0.95] |" in page
+    other = page.split("on another draw of the data ([mixed_seed1]")[1]
+    assert "| RW |  | 1.00 (0.87) |  |  |" in other  # 0.9 on the first
+    assert "![Return by share of good data, IQL, bfloat16](images/mixed_sigma_iql_bfloat16.svg)" in page
+    (row,) = [row for row in results_page.cost_rows(study) if row[0] == "IQL, bfloat16"]
+    assert row[1:3] == ("1,000", "10")
+    claims = {row[0]: row[1:] for row in results_page.claim_rows({"mixed": study})}
+    assert claims["claim"] == ("BC", "IQL, bfloat16")
+    assert claims["RW and AW beat Uniform at each sigma"][0] == "1 of 8 (1 over datasets, 7 without data)"
 
 
 def test_scores_beside_the_papers(results_page: Any, mixed: Results) -> None:

@@ -140,6 +140,7 @@ def test_regular_and_stochastic_sets(store: Store) -> None:
         "BC AW": "no data",
     }
     assert checks(replication, "stochastic")["discrete CQL RW"].verdict == "no loss"
+    assert checks(replication, "stochastic top")["discrete CQL RW"].verdict == "no data"
 
 
 def test_temperatures_are_compared_with_uniform(store: Store) -> None:
@@ -278,7 +279,8 @@ def test_command(store: Store, tmp_path: Path, capsys: pytest.CaptureFixture[str
     assert "Claim: RW and AW beat Uniform at each sigma\n  checks that support it, BC: 1 of 8 (7 without data)" in text
     assert "few seeds" not in text
     assert "1.00 [1.00, 1.00]" in text
-    assert "Claim: no loss on regular sets\n  no data" in text
+    assert text.endswith("in stochastic control\n  RW and AW beat Uniform at temperatures from 0.01 to 1\n")
+    assert "Claims that there are no runs for:\n  RW and AW beat Top-10% at each sigma\n" in text
     assert main(["replicate", str(store.path), "--json", "--resamples", "100"]) == 0
     report = json.loads(capsys.readouterr().out)
     assert report["claims"][0]["checks"][0]["verdict"] == "better"

@@ -72,6 +72,9 @@ QUESTIONS = (
     ),
     Question("stochastic", "RW and AW beat Uniform in stochastic control", WEIGHTED, UNIFORM, family="stochastic"),
     Question(
+        "stochastic top", "RW and AW beat Top-10% in stochastic control", WEIGHTED, "Top-10%", family="stochastic"
+    ),
+    Question(
         "temperature",
         "RW and AW beat Uniform at temperatures from 0.01 to 1",
         WEIGHTED,
@@ -158,11 +161,14 @@ class Claim:
             )
         return found
 
+    @property
+    def has_data(self) -> bool:
+        """Whether there are runs for any of its checks."""
+        return any(check.verdict != NO_DATA for check in self.checks)
+
     def __str__(self) -> str:
         """The claim, how many checks support it, and a table of them."""
         head, support = f"Claim: {self.text}", self.support()
-        if not any(each.decided for each in support.values()):
-            return f"{head}\n  {NO_DATA}"
         compared = ("rank correlation",) if GROWS in self.wanted else _COMPARED
         header = ["algorithm", "sampler", "verdict", *compared, "datasets", "seeds"]
         cells = [check.cells() for check in self.checks]
@@ -190,7 +196,9 @@ class Replication:
         return {**about, "claims": claims}
 
     def __str__(self) -> str:
-        parts = [str(claim) for claim in self.claims]
+        parts = [str(claim) for claim in self.claims if claim.has_data]
+        missing = [f"  {claim.text}" for claim in self.claims if not claim.has_data]
+        parts += ["\n".join(["Claims that there are no runs for:", *missing])] if missing else []
         few = [check for claim in self.claims for check in claim.checks if check.has_few_seeds]
         if few:
             parts.append(
