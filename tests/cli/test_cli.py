@@ -19,6 +19,7 @@ import upweight as uw
 from support.datasets import random_dataset
 from upweight.cli.main import main
 from upweight.cli.terminal import command_name
+from upweight.data.holdout import held_out_episodes
 from upweight.weightings.registry import weighting_classes
 
 
@@ -228,14 +229,16 @@ class TestTrain:
 
     def test_actions_are_compared_with_held_out_ones(self, files: Path, capsys: pytest.CaptureFixture[str]) -> None:
         options = ("--weighting", "uniform", *self.small)
-        assert run("train", files / "mixed.npz", *options, "--hold-out", 0.25, "-o", files / "runs") == 0
+        assert run("train", files / "mixed.npz", *options, "--holdout", 0.25, "-o", files / "runs") == 0
         out = capsys.readouterr().out
         assert "action error: mean squared distance (bounds at -1 and 1) from those of held-out episodes" in out
         assert re.search(r"loss [\d.]+ +[\d.]+ \(constant [\d.]+\)", out)
+        plan = json.loads((files / "runs" / "plan.json").read_text())
+        assert plan["holdout"] == held_out_episodes(uw.load(files / "mixed.npz"), 0.25).tolist()
         assert run("train", files / "mixed.npz", *options, "-o", files / "all", "--json") == 0
         assert json.loads(capsys.readouterr().out)[0]["agreement"]["held_out"] is False
-        assert run("train", files / "mixed.npz", *options, "--hold-out", 10, "-o", files / "other") == 2
-        assert "--hold-out: expected a share between 0 and 1" in capsys.readouterr().err
+        assert run("train", files / "mixed.npz", *options, "--holdout", 10, "-o", files / "other") == 2
+        assert "holdout: expected a share between 0 and 1" in capsys.readouterr().err
         assert not (files / "other").exists()
 
     def test_everything_with_everything(self, files: Path, capsys: pytest.CaptureFixture[str]) -> None:

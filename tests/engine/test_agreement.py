@@ -12,9 +12,9 @@ from upweight.policies.policy import Policy
 
 
 def compare(
-    dataset: uw.Dataset, runs: list[uw.Run], policies: list[Policy], held_out: uw.Dataset | None = None
+    dataset: uw.Dataset, runs: list[uw.Run], policies: list[Policy], held: np.ndarray | None = None
 ) -> list[Agreement]:
-    return Comparison(dataset, runs, held_out).agreements(policies)
+    return Comparison(dataset, runs, held).agreements(policies)
 
 
 def line() -> uw.Dataset:
@@ -71,13 +71,12 @@ def test_weights_decide_what_is_compared() -> None:
 
 
 def test_held_out_episodes() -> None:
-    ds = line()
-    seen, held = ds.split(0.8, seed=0)
-    held = with_arrays(held, actions=-held.actions)
-    with pytest.warns(uw.UpweightWarning, match="no better"):
-        given, named = compare(
-            seen, [uw.Run("bc", np.ones(32)), uw.Run("bc", "rw")], [linear([[1.0]], [0.0])] * 2, held
-        )
+    """Whose actions are the contrary of those that the policies copy."""
+    ds, held = line(), np.arange(0, 40, 5)
+    contrary = np.isin(np.arange(400) // 10, held)[:, None]
+    ds = with_arrays(ds, actions=np.where(contrary, -ds.actions, ds.actions))
+    with pytest.warns(uw.UpweightWarning, match=r"\(held-out episodes\): .*no better"):
+        given, named = compare(ds, [uw.Run("bc", np.ones(40)), uw.Run("bc", "rw")], [linear([[1.0]], [0.0])] * 2, held)
     assert given.held_out and named.held_out
     assert given.error > given.constant
 
@@ -132,10 +131,12 @@ def test_a_log_far_from_unit_scale_is_told_before_and_after_and_the_setting_name
 
 @pytest.mark.slow
 def test_training_compares_with_held_out_episodes() -> None:
-    seen, held = line().split(0.8, seed=0)
-    (result,) = uw.train(seen, [uw.Run(small_config("bc"))], num_updates=500, held_out=held)
+    held = np.arange(0, 40, 5)
+    (result,) = uw.train(line(), [uw.Run(small_config("bc"))], num_updates=500, holdout=held)
     assert result.agreement is not None and result.agreement.held_out
     assert result.agreement.error < 0.1 * result.agreement.constant
-    labelled = seen.with_labels(["a", "b"] * 16)
-    with pytest.raises(uw.WeightingError, match="label"):  # before the training: the held-out episodes have none
-        uw.train(labelled, [uw.Run(small_config("bc"), uw.Half())], num_updates=10**9, held_out=held)
+    cut = line().mark_incomplete(held)
+    with pytest.raises(
+        uw.WeightingError, match=r"\(held-out episodes\): expected at least one complete"
+    ):  # before the training
+        uw.train(cut, [uw.Run(small_config("bc"), "rw")], num_updates=10**9, holdout=held)

@@ -19,6 +19,8 @@ from support.datasets import random_dataset, with_arrays, with_returns
 from support.training import SMALL, build, dataset_for, draws, parameters, small_config
 from upweight.base.errors import CheckpointError
 from upweight.base.progress import listening
+from upweight.data.fingerprint import fingerprint
+from upweight.data.holdout import held_out_episodes
 from upweight.engine import (
     advance as advance_module,
     plan as plan_module,
@@ -99,6 +101,31 @@ def test_runs_on_parts_of_one_pool_train_in_one_program() -> None:
     p = uw.EpisodeSampler(pool.subset(second), uw.ReturnWeighting(0.5))
     mass = np.add.reduceat(p.probabilities(), pool.subset(second).starts)
     np.testing.assert_allclose(counts[21] / counts.sum(), mass[1] + mass[2], atol=0.05)
+
+
+def test_held_out_episodes_are_not_learned_from(tmp_path: Path) -> None:
+    """Neither by the agents, nor by their weights and normalisers; weights that were given are those of the others."""
+    ds = dataset_for("bc", labels=True)
+    held = held_out_episodes(ds, 0.2)
+    kept = np.setdiff1d(np.arange(30), held)
+    config, weights = small_config("bc", normalize_observations=True), np.arange(30.0)
+    some = np.arange(5, 25)
+    runs = [uw.Run(config, "rw"), uw.Run(config, weights), uw.Run(config, weights[some], episodes=some)]
+    results = uw.train(ds, runs, num_updates=40, holdout=0.2, output=tmp_path / "runs")
+    chosen = [kept, kept, np.intersect1d(some, kept)]
+    given = ["rw", weights[chosen[1]], weights[chosen[2]]]
+    likes = [uw.Run(config, *each) for each in zip(given, [0] * 3, chosen, strict=True)]
+    for result, like in zip(results, uw.train(ds, likes, num_updates=40), strict=True):
+        np.testing.assert_array_equal(parameters(result), parameters(like))
+        assert result.holdout is not None and result.holdout.tolist() == held.tolist() and like.holdout is None
+    plan = json.loads((tmp_path / "runs" / "plan.json").read_text())
+    assert plan["holdout"] == held.tolist() and plan["dataset"]["fingerprint"] == fingerprint(ds)
+    again = uw.train(ds, runs, num_updates=40, holdout=held, output=tmp_path / "runs", resume=True)
+    assert [result.run.to_dict() for result in again] == [result.run.to_dict() for result in results]
+    with pytest.raises(uw.UpweightError, match="holds another training"):
+        uw.train(ds, runs, num_updates=40, output=tmp_path / "runs", resume=True)
+    with pytest.raises(uw.ConfigError, match="all 2 episodes of a run are held out"):
+        uw.train(ds, [uw.Run(config, episodes=[1, 2])], num_updates=40, holdout=[0, 1, 2])
 
 
 def test_normalisers_are_unweighted() -> None:

@@ -81,9 +81,13 @@ def test_a_name_stands_for_everything_that_matters(tmp_path: Path) -> None:
         ("seeds = 2", 'seeds = 2\nprecision = "bfloat16"'),
     ]
     changes += [("seeds = 2", "seeds = 2\ndataset_seed = 1"), ("seeds = 2", "seeds = 2\nepisodes = 19")]
+    changes += [("seeds = 2", "seeds = 2\nholdout = 0.2"), ("seeds = 2", "seeds = 2\nholdout = 0.1")]
     changes += [('["discrete_bc", {', '[{name = "discrete_bc", batch_size = 32}, {')]
     ids = {read_experiment(write(tmp_path, GOOD.replace(*change, 1))).runs[0].run_id for change in changes}
     assert len(ids | {run.run_id}) == len(changes) + 1
+    assert (
+        run.run_id == "8f7ec9ed6b6cd589" and "holdout" not in run.to_dict()["data"]
+    )  # as it was before there was a hold-out
 
 
 def test_evaluation_on_the_way_is_no_part_of_a_name(tmp_path: Path) -> None:
@@ -101,6 +105,8 @@ def test_evaluation_on_the_way_is_no_part_of_a_name(tmp_path: Path) -> None:
     ("change", "message"),
     [
         (("updates = 10", "updates = 10\nevaluate_every = 0"), r"evaluate_every: expected at least 1, found 0"),
+        (("updates = 10", "updates = 10\nholdout = 1.0"), r"holdout: expected a share between 0 and 1, such as 0.2"),
+        (("updates = 10", "updates = 10\nholdout = 20"), r"holdout: expected float, found 20"),
         (("updates = 10", "updates = "), r"study\.toml: not a TOML file: .*line 2"),
         (("updates = 10", "updatse = 10"), r"toml: updatse: unknown key; did you mean 'updates'"),
         (("[scale.smoke]", "[scales.smoke]"), r"toml: scales: unknown key.*did you mean 'scale'"),

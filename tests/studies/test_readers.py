@@ -2,12 +2,14 @@ import json
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 import upweight as uw
 from support.training import dataset_for, small_config
 from upweight.base.errors import DatasetError
 from upweight.cli.main import main
+from upweight.data.fingerprint import fingerprint
 from upweight.engine.folder import describe_training
 from upweight.engine.prepare import make_parts
 from upweight.report.results import collect
@@ -26,10 +28,10 @@ def write(path: Path, value: Any) -> None:
     path.write_text(json.dumps(value))
 
 
-def folder(path: Path, *, status: str = "finished", **last: Any) -> Path:
+def folder(path: Path, *, status: str = "finished", held: Any = None, **last: Any) -> Path:
     """What a training leaves, without training."""
     path.mkdir()
-    plan = describe_training(dataset_for("bc"), RUNS, make_parts(dataset_for("bc"), RUNS), 100, "float32")
+    plan = describe_training(dataset_for("bc"), RUNS, make_parts(dataset_for("bc"), RUNS), 100, "float32", held)
     write(path / "plan.json", plan)
     outcome = {"status": status, "updates": 100, "diverged_at": None, **last}
     write(path / "results.json", {"format": 1, "runs": [{**run, **outcome} for run in plan["runs"]]})
@@ -64,6 +66,12 @@ def test_an_evaluated_training_reads_as_a_store(tmp_path: Path) -> None:
     assert [record["loss"] for record in results.runs[1].losses] == [1.0, 0.5]
     assert reader.table()["updates"] == [100] * len(RUNS)
     assert repr(reader) == f"TrainedRuns(path={str(tmp_path / 'bc')!r}, runs=5)"
+
+
+def test_episodes_that_were_held_out_are_told(tmp_path: Path) -> None:
+    told = [record["holdout"] for record in open_store(folder(tmp_path / "part", held=np.array([3, 7]))).runs()]
+    assert told == [{"episodes": [3, 7], "fingerprint": fingerprint(dataset_for("bc"))}] * len(RUNS)
+    assert all("holdout" not in record for record in open_store(folder(tmp_path / "all")).runs())
 
 
 def test_evaluation_on_the_way_is_kept(tmp_path: Path) -> None:

@@ -110,10 +110,10 @@ def test_datasets_do_not_share_a_description(tmp_path: Path) -> None:
     """Neither two files of one name, nor what a file held before and what it holds now."""
     store = Store(tmp_path / "store", create=True)
     specs = [DataSpec(path, None, None, "X-v0", content) for path, content in (("a/cp.npz", "1"), ("b/cp.npz", "2"))]
-    for spec in [*specs, replace(specs[0], content="3")]:
+    for spec in [*specs, replace(specs[0], content="3"), replace(specs[0], holdout=0.2)]:
         assert not store.has_dataset(spec)
         store.write_dataset(spec, {"content": spec.content})
-    assert len(list((store.path / "datasets").iterdir())) == 3
+    assert len(list((store.path / "datasets").iterdir())) == 4
 
 
 def test_the_table_tells_settings_apart(tmp_path: Path) -> None:

@@ -12,6 +12,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from importlib.metadata import Distribution, PackageNotFoundError
 from pathlib import Path
 from types import SimpleNamespace
@@ -26,6 +27,8 @@ from support.datasets import cartpole_log
 from support.results import write_finished
 from upweight.base.errors import DatasetError, MissingExtraError
 from upweight.cli.main import main
+from upweight.data.fingerprint import content_hash, fingerprint
+from upweight.data.holdout import held_out_episodes
 from upweight.engine.train import TrainingPaused
 from upweight.rollout.processes import usable_cores
 from upweight.studies.experiment_file import Experiment, read_experiment
@@ -107,6 +110,35 @@ def test_every_run_once(study: Experiment, tmp_path: Path) -> None:
     before = {path: path.stat().st_mtime_ns for path in (tmp_path / "store" / "runs").iterdir()}
     assert sweep(study, tmp_path / "store").finished == 8
     assert {path: path.stat().st_mtime_ns for path in (tmp_path / "store" / "runs").iterdir()} == before
+
+
+@pytest.mark.slow
+def test_episodes_are_held_out(study: Experiment, tmp_path: Path) -> None:
+    """In one program with runs that learn from all; the record says which episodes of what."""
+    changes = {"holdout": 0.25, "seeds": 1}
+    part = read_experiment(tmp_path / "study.toml", only="*-50", changes=changes)
+    runs = (*part.runs, *(run for run in study.runs if run.data.name.endswith("-50") and run.seed == 0))
+    assert len(pack(runs)) == 1
+    sweep(replace(study, runs=runs), tmp_path / "store")
+    store = Store(tmp_path / "store")
+    dataset = uw.make_dataset("cartpole-expert-random-50", steps=500)
+    held = held_out_episodes(dataset, 0.25)
+    for run in runs:
+        record = store.run(run.run_id)
+        kept = {"episodes": held.tolist(), "fingerprint": fingerprint(dataset)}
+        assert record.get("holdout") == (None if run.data.holdout is None else kept)
+        assert record["data_sha256"] == content_hash(dataset)
+    learned = {record["holdout"]: record["episodes"] for record in store.datasets()}
+    assert learned == {None: dataset.num_episodes, 0.25: dataset.num_episodes - len(held)}
+    assert set(store.table()["dataset_holdout"]) == {None, 0.25}
+    seen = load_data(pack(part.runs)[0])
+    chosen = seen.episodes_of(part.runs[0].data)
+    assert chosen is not None
+    np.testing.assert_array_equal(
+        seen.dataset.subset(chosen).returns, dataset.returns[np.setdiff1d(np.arange(dataset.num_episodes), held)]
+    )
+    names = {run.dataset.name for run in uw.collect(store).runs}
+    assert names == {f"cartpole-expert-random-50 (500 steps, seed 0{more})" for more in ("", ", 0.25 held out")}
 
 
 @pytest.mark.slow

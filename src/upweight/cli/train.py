@@ -7,7 +7,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from upweight.base.errors import ConfigError, WeightingError
+from upweight.base.errors import WeightingError
 from upweight.base.optional import importing
 from upweight.base.text import number, table
 from upweight.cli.options import (
@@ -38,7 +38,7 @@ examples:
   upweight train mixed.hdf5 --algorithm bc --algorithm td3_bc --weighting uniform --weighting rw --seeds 5 -o runs/all
   upweight train mixed.hdf5 --algorithm iql --preset official --set expectile=0.9 --set beta=10 -o runs/official
   upweight train mixed.hdf5 --algorithm iql --weighting rw --seeds 5 --updates 250000 -o runs/iql --resume
-  upweight train icu.csv --set normalize_observations=true --hold-out 0.1 -o runs/icu    # columns in hundreds or thousandths
+  upweight train icu.csv --set normalize_observations=true --holdout 0.2 -o runs/icu    # columns in hundreds or thousandths
   upweight train mixed.hdf5 --weighting rw --evaluate-every 10000 --env Hopper-v5 -o runs/bc
 
 the folder then holds policies/run-000.safetensors, ... (upweight.load_policy), results.json and metrics.jsonl
@@ -79,11 +79,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("-o", "--output", type=Path, required=True, help="folder to write to")
     parser.add_argument("--resume", action="store_true", help="go on with the interrupted training in that folder")
     parser.add_argument(
-        "--hold-out",
+        "--holdout",
         type=float,
         metavar="SHARE",
-        help="leave this share of the episodes, e.g. 0.1, out of the training, and compare the policies' actions with theirs "
-        "at the end (default: learn from all, and compare with what was learned from)",
+        help="keep this share of the episodes, e.g. 0.2, back from the training, of each label its share, to compare the "
+        "policies' actions with theirs, and to choose by (upweight select); plan.json says which (default: learn from all)",
     )
     group = parser.add_argument_group("evaluation on the way")
     add_evaluate_every(group, "each agent")
@@ -108,10 +108,6 @@ def run(arguments: argparse.Namespace) -> None:
         env_id = arguments.env or named_environment(dataset)
         evaluator = Evaluator(env_id, arguments.episodes, workers=arguments.workers)
         watch = {"evaluate_every": arguments.evaluate_every, "evaluate_with": evaluator}
-    if arguments.hold_out is not None:
-        if not 0 < arguments.hold_out < 1:
-            raise ConfigError(f"--hold-out: expected a share between 0 and 1, such as 0.1, found {arguments.hold_out}")
-        dataset, watch["held_out"] = dataset.split(1 - arguments.hold_out, seed=0)
     print(plan_training(dataset, runs, **options), file=sys.stderr)
     results = train(
         dataset,
@@ -119,6 +115,7 @@ def run(arguments: argparse.Namespace) -> None:
         num_updates=arguments.updates,
         output=arguments.output,
         resume=arguments.resume,
+        holdout=arguments.holdout,
         **options,
         **watch,
     )

@@ -8,7 +8,7 @@ second. Other algorithms may well leave the log, but one whose action is the sam
 
 import warnings
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -56,21 +56,22 @@ class Agreement:
 
 
 class Comparison:
-    """Policies to come beside the log that they learn from, or beside ``held_out`` episodes.
+    """Policies to come beside the log that they learn from, or beside the ``held`` [K] episodes that they do not.
 
     Steps are drawn when it is made, before the training, so that a weighting that does not fit shows in time.
     """
 
-    def __init__(self, dataset: Dataset, runs: Sequence[Run], held_out: Dataset | None = None) -> None:
-        self._data, self._runs = dataset if held_out is None else held_out, runs
-        self._is_held_out = held_out is not None
+    def __init__(self, dataset: Dataset, runs: Sequence[Run], held: NDArray[np.int64] | None = None) -> None:
+        self._data, self._runs, self.held = dataset, runs, held
+        if held is not None:
+            self._data = replace(dataset.subset(held), source=f"{dataset.source} (held-out episodes)")
         drawn: dict[Any, NDArray[np.int64]] = {}  # by what decides how
         self._steps = []
         for run in runs:
             weighting = run.weighting if run.actor_weighting is None else run.actor_weighting
-            episodes = None if run.episodes is None or self._is_held_out else np.asarray(run.episodes)
-            if not isinstance(weighting, Weighting) and held_out is not None:
-                weighting = np.ones(held_out.num_episodes)  # the weights given are of other episodes
+            episodes = None if run.episodes is None or held is not None else np.asarray(run.episodes)
+            if not isinstance(weighting, Weighting) and held is not None:
+                weighting = np.ones(len(held))  # the weights given are of other episodes
             key = (weighting_key(weighting), None if episodes is None else episodes.tobytes())
             if key not in drawn:
                 drawn[key] = draw_steps(self._data, weighting, episodes, _STEPS)
@@ -79,7 +80,7 @@ class Comparison:
     def agreements(self, policies: Sequence[Policy]) -> list[Agreement]:
         """One for each run; warns of policies that learned nothing."""
         pairs = zip(policies, self._steps, strict=True)
-        found = [agreement(policy, self._data, steps, held_out=self._is_held_out) for policy, steps in pairs]
+        found = [agreement(policy, self._data, steps, held_out=self.held is not None) for policy, steps in pairs]
         _warn(self._data.source, self._runs, found)
         return found
 

@@ -2,7 +2,7 @@
 
 ::
 
-    plan.json            what is trained, and on what
+    plan.json            what is trained, and on what; the episodes that were held out, if any
     metrics.jsonl        a line per run and log interval
     program-000.safetensors   checkpoint of a program under way, replaced as it advances
     program-000.json     in its place when the program is finished: how its runs ended
@@ -16,6 +16,9 @@ from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
 
 from upweight.base.errors import CheckpointError, DatasetError
 from upweight.base.files import atomic_target, clear_leftovers, naming, read_json, read_log, write_json
@@ -145,7 +148,12 @@ def share_done(path: Path) -> float:
 
 
 def describe_training(
-    dataset: Dataset, runs: Sequence[Run], parts: Sequence[Part], num_updates: int, precision: str
+    dataset: Dataset,
+    runs: Sequence[Run],
+    parts: Sequence[Part],
+    num_updates: int,
+    precision: str,
+    held: NDArray[np.int64] | None,
 ) -> dict[str, Any]:
     """Everything that determines the outcome: of weightings that cannot be written, the weights [N] that they gave."""
     own = [
@@ -156,6 +164,7 @@ def describe_training(
     ]
     return {
         **({"weights": own} if own else {}),
+        **({} if held is None else {"holdout": held.tolist()}),
         "format": FORMAT_VERSION,
         "num_updates": num_updates,
         "precision": precision,

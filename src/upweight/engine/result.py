@@ -2,6 +2,9 @@
 
 from dataclasses import asdict, dataclass, field
 
+import numpy as np
+from numpy.typing import NDArray
+
 from upweight.base.text import Shown
 from upweight.engine.agreement import Agreement
 from upweight.engine.points import best_point
@@ -25,6 +28,7 @@ class RunResult(Shown):
     points: list[Record] = field(default_factory=list)
     best: Policy | None = None  # of these points: chosen with the simulator
     agreement: Agreement | None = None  # of the policy's actions with logged ones
+    holdout: NDArray[np.int64] | None = None  # the episodes that were kept back from the training
 
     @property
     def best_point(self) -> Record | None:

@@ -3,17 +3,18 @@
 import hashlib
 import json
 from collections.abc import Hashable, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 
 from upweight.base.checks import whole_number
 from upweight.base.errors import ConfigError, WeightingError
 from upweight.data.action_codes import codes_note
 from upweight.data.dataset import Dataset
 from upweight.data.success import NO_REWARDS
+from upweight.data.validate import as_episode_index
 from upweight.engine.algorithm import Algorithm, algorithms, find_algorithm
 from upweight.engine.config import Config, paper_temperature
 from upweight.weightings.registry import make_weighting
@@ -84,6 +85,26 @@ class Run:
             "episodes": None if self.episodes is None else summary(self.episodes),
             "reweight": self.reweight,
         }
+
+
+def without_episodes(run: Run, held: NDArray[np.int64], dataset: Dataset) -> Run:
+    """The run on those of its episodes that are not held out, with their part of weights that were given."""
+    whole, source = dataset.num_episodes, dataset.source
+    own = (
+        np.arange(whole) if run.episodes is None else as_episode_index(run.episodes, num_episodes=whole, source=source)
+    )
+    stays = ~np.isin(own, held)
+    if not stays.any():
+        raise ConfigError(
+            f"{source}: holdout: all {len(own)} episodes of a run are held out; hold out others, or fewer"
+        )
+
+    def kept(weighting: Any) -> Any:
+        is_given = weighting is not None and not isinstance(weighting, Weighting)
+        return np.asarray(weighting)[stays] if is_given and np.shape(weighting) == own.shape else weighting
+
+    weightings = {"weighting": kept(run.weighting), "actor_weighting": kept(run.actor_weighting)}
+    return replace(run, episodes=own[stays], **weightings)
 
 
 def program_key(run: Run) -> tuple[Any, ...]:

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import jax
+from numpy.typing import ArrayLike
 
 from upweight.base.background import Background
 from upweight.base.checks import whole_number
@@ -20,6 +21,7 @@ from upweight.base.interrupts import Interrupts, interrupts_wait
 from upweight.base.progress import report, showing
 from upweight.data.action_codes import codes_note
 from upweight.data.dataset import Dataset
+from upweight.data.holdout import held_out_episodes
 from upweight.engine.advance import Advance, advances, speed
 from upweight.engine.agreement import Comparison
 from upweight.engine.algorithm import Setup
@@ -32,7 +34,7 @@ from upweight.engine.points import CHOSEN, Points, make_watch
 from upweight.engine.population import Agents, Interval, Program, Progress
 from upweight.engine.prepare import Part, make_agents, make_data, make_parts, make_setup
 from upweight.engine.result import RunResult
-from upweight.engine.run import Run, check_runs
+from upweight.engine.run import Run, check_runs, without_episodes
 from upweight.engine.scale import warn_of_scale
 from upweight.engine.schedule import Schedule, make_schedule
 from upweight.engine.spread import Devices, Spread, choose_devices
@@ -82,7 +84,7 @@ def train(
     evaluate_every: int | None = None,
     evaluate_with: Evaluator | str | None = None,
     progress: bool | None = None,
-    held_out: AnyDataset | None = None,
+    holdout: float | ArrayLike | None = None,
     devices: Devices = None,
 ) -> list[RunResult]:
     """Train every run, as many as fit at a time, and return one result per run, in order.
@@ -98,7 +100,8 @@ def train(
     same. ``RunResult.points`` has the returns, and ``RunResult.best`` the best policy, chosen with the simulator.
     ``devices`` that the agents are spread over, the data on each: all local ones, or so many, or some of
     ``jax.local_devices()``; results are the same to rounding, as they are with other agents beside.
-    ``held_out``: episodes to compare the policies' actions with at the end, instead of the data (``RunResult.agreement``).
+    ``holdout``: a share of the episodes, or which, that no run learns from (``RunResult.holdout``): at the end, actions are
+    compared with theirs (``RunResult.agreement``). The draw follows from the data, not from seeds; plan.json lists them.
     At the ``deadline`` (a value of ``time.monotonic()``) the training is saved in its folder and :class:`TrainingPaused` raised.
     """
     num_updates = whole_number("num_updates", num_updates, least=1, error=ConfigError)
@@ -107,14 +110,14 @@ def train(
         raise ConfigError("resume and a deadline need an output folder, with what was done until then")
     dataset, chosen = as_dataset(dataset), choose_devices(devices)
     with showing(progress), number_types(precision), compilation_cache():
-        comparison = _check(dataset, runs, None if held_out is None else as_dataset(held_out))
+        runs, comparison = _check(dataset, runs, holdout)
         setup = make_setup(dataset, precision)
         plan = make_plan(dataset, runs, setup, max_agents=max_agents, num_devices=len(chosen))
         parts = make_parts(dataset, runs)
         watch = None if evaluate_every is None else make_watch(evaluate_every, evaluate_with, dataset, runs, setup)
         folder = None
         if output is not None:
-            about = describe_training(dataset, runs, parts, num_updates, precision)
+            about = describe_training(dataset, runs, parts, num_updates, precision, comparison.held)
             folder = TrainingFolder(Path(output), about, [part.runs for part in plan.programs], resume=resume)
             plan = plan.repacked(folder.programs)
         _log.info("%s", plan)
@@ -138,19 +141,28 @@ def _check_counts(**counts: int | None) -> None:
             whole_number(name, value, least=1, error=ConfigError)
 
 
-def _check(dataset: Dataset, runs: Sequence[Run], held_out: Dataset | None) -> Comparison:
-    """Refuse what cannot work; warn of data that may not be what they seem, or that networks cannot learn from as they are."""
+def _check(
+    dataset: Dataset, runs: Sequence[Run], holdout: float | ArrayLike | None
+) -> tuple[Sequence[Run], Comparison]:
+    """Refuse what cannot work; warn of data that may not be what they seem, or that networks cannot learn from as they are.
+
+    The runs come back without the episodes that are held out.
+    """
     check_runs(dataset, runs)
+    held = None if holdout is None else held_out_episodes(dataset, holdout)
+    runs = runs if held is None else [without_episodes(run, held, dataset) for run in runs]
     if (note := codes_note(dataset)) is not None:
         warnings.warn(note, UpweightWarning, stacklevel=3)
     warn_of_scale(dataset, runs)
-    return Comparison(dataset, runs, held_out)
+    return runs, Comparison(dataset, runs, held)
 
 
 def _finish(comparison: Comparison, folder: TrainingFolder | None, trained: Sequence[RunResult]) -> list[RunResult]:
     """Compare the policies with the log, and write down what the runs came to."""
     found = comparison.agreements([result.policy for result in trained])
-    results = [replace(result, agreement=each) for result, each in zip(trained, found, strict=True)]
+    results = [
+        replace(result, agreement=each, holdout=comparison.held) for result, each in zip(trained, found, strict=True)
+    ]
     if folder is not None:
         folder.write_results([result.to_dict() for result in results])
     return results

@@ -22,9 +22,8 @@ _KINDS = ("random", "medium", "expert", "medium-expert", "medium-replay", "full-
 _MIX = re.compile(r"(?P<task>.+)-(?P<good>medium|expert)-random-(?P<sigma>\d+)")
 _STOCHASTIC = "upweight/Stochastic"  # how the ids of our noisy environments begin
 
-DataKey = tuple[
-    str, int | None, int | None, str | None, int
-]  # tells datasets apart: name, steps, seed, content, edition
+# Tells datasets apart: name, steps, seed, content, edition, share held out.
+DataKey = tuple[str, int | None, int | None, str | None, int, float | None]
 
 
 @dataclass(frozen=True)
@@ -102,7 +101,7 @@ def name_dataset(name: str, env_id: str) -> DatasetName:
 
 def data_key(data: Mapping[str, Any]) -> DataKey:
     """The key of a dataset in the description of a run, or in a store's description of the dataset."""
-    return (data["name"], data["steps"], data["seed"], data.get("content"), data.get("edition", 1))
+    return (data["name"], data["steps"], data["seed"], data.get("content"), data.get("edition", 1), data.get("holdout"))
 
 
 def name_datasets(records: Sequence[Record]) -> dict[DataKey, DatasetName]:
@@ -124,6 +123,7 @@ def name_datasets(records: Sequence[Record]) -> dict[DataKey, DatasetName]:
     for key, data in found.items():
         what = f"{data['steps']:,} steps, seed {data['seed']}" if data["steps"] else str(data["content"])[:8]
         what += f", edition {data['edition']}" if data["edition"] > 1 else ""
+        what += f", {data['holdout']:.3g} held out" if data["holdout"] else ""
         name = name_dataset(plain[key], str(data["env_id"]))
         names[key] = replace(name, variant=what, is_ambiguous=taken[plain[key]] > 1)
     return names

@@ -64,6 +64,7 @@ class Grid:
     precision: str = "float32"
     dataset_steps: int | None = None
     dataset_seed: int = 0
+    holdout: float | None = None  # share of each dataset's episodes that is kept back from the training
 
     def runs(
         self, folder: Path, *, only: str | None = None, algorithms: Sequence[str] | None = None
@@ -122,7 +123,9 @@ class Grid:
                 "give files a grid of their own",
             )
         steps = task.steps if self.dataset_steps is None else self.dataset_steps
-        data = DataSpec(source.name, steps, self.dataset_seed, task.env_id, edition=recipe.edition)
+        data = DataSpec(
+            source.name, steps, self.dataset_seed, task.env_id, edition=recipe.edition, holdout=self.holdout
+        )
         return data, recipe_outline(source.name)
 
     def _file(self, source: Source, folder: Path) -> tuple[DataSpec, Dataset]:
@@ -134,7 +137,8 @@ class Grid:
             content = fingerprint(dataset)
         with _mistakes_of("env"):
             check_environment(self.env, dataset)
-        return DataSpec(name, None, None, self.env, content, source.options), dataset
+        data = DataSpec(name, None, None, self.env, content, source.options, holdout=self.holdout)
+        return data, dataset
 
 
 def check_value(key: str, value: Any) -> None:
@@ -148,6 +152,8 @@ def check_value(key: str, value: Any) -> None:
             raise KeyMistake(key, f"expected at least {low}, found {value}")
         if value > high:
             raise KeyMistake(key, f"expected at most {high:,}, found {value:,}")
+    if key == "holdout" and not 0 < value < 1:
+        raise KeyMistake(key, f"expected a share between 0 and 1, such as 0.2, found {value}")
     if key == "precision" and value not in PRECISIONS:
         raise KeyMistake(key, f"expected one of {', '.join(PRECISIONS)}, found {value!r}")
     if key == "seeds":

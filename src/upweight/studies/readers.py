@@ -77,6 +77,8 @@ def _record(plan: Mapping[str, Any], run: Mapping[str, Any], played: Mapping[str
         episodes=len(last["returns"]),
     )
     returns = {key: last[key] for key in _NOT_PLAYED}
+    if "holdout" in plan:
+        returns["holdout"] = {"episodes": plan["holdout"], "fingerprint": plan["dataset"]["fingerprint"]}
     return {
         "spec": spec.to_dict(),
         "status": run["status"],

@@ -24,6 +24,7 @@ class DataSpec:
     # How to read the file so that it has this content.
     options: Mapping[str, Any] = field(default_factory=dict, compare=False)
     edition: int = 1  # of the recipe: a name whose policies were replaced stands for other data
+    holdout: float | None = None  # share of its episodes that is kept back from the training
 
 
 @dataclass(frozen=True)
@@ -57,6 +58,8 @@ class RunSpec:
             del described["data"]["options"]
         if self.data.edition == 1:  # so that runs keep the names they had before there were editions
             del described["data"]["edition"]
+        if self.data.holdout is None:
+            del described["data"]["holdout"]
         return {"format": FORMAT_VERSION, **described}
 
     @cached_property

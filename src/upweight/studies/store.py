@@ -4,7 +4,7 @@
 
     store.json                     the format
     runs/RUN_ID.json               one finished run: its description, scores of all episodes, status, timing, versions; returns
-                                   at points on the way, if it was evaluated there
+                                   at points on the way, if it was evaluated there; episodes that were held out, if any
     policies/RUN_ID.safetensors    its policy
     best/RUN_ID.safetensors        the policy of a point on the way that did better: chosen with the simulator
     datasets/NAME-SEED-STEPS.json  what each dataset is like: hash, episodes, mean score, RPSV, a histogram of returns; of a file
@@ -56,7 +56,7 @@ class StoreReader(Shown, ABC):
         """One row per run, as columns: ``pandas.DataFrame(store.table())`` or ``pyarrow.table(store.table())``.
 
         Columns: ``run_id``; ``dataset``, ``dataset_steps``, ``dataset_seed``, ``dataset_content`` (of a file),
-        ``dataset_edition`` and ``env_id``;
+        ``dataset_edition``, ``dataset_holdout`` (the share kept back) and ``env_id``;
         ``algorithm`` and ``algorithm_settings`` (JSON); ``weighting`` and ``weighting_settings`` (JSON); ``seed``, ``updates``,
         ``precision`` and ``episodes`` (of the evaluation); ``status`` ("finished" or "diverged"), ``score`` (None where the
         environment has no reference scores) and ``mean_return``; ``data_sha256`` (of the data that the run saw; None in old
@@ -165,7 +165,8 @@ class Store(StoreReader):
 
     def _dataset_path(self, data: DataSpec) -> Path:
         edition = None if data.edition == 1 else f"edition{data.edition}"
-        about = (Path(data.name).stem.replace(":", "-"), data.seed, data.steps, data.content, edition)
+        holdout = None if data.holdout is None else f"holdout{data.holdout:g}"
+        about = (Path(data.name).stem.replace(":", "-"), data.seed, data.steps, data.content, edition, holdout)
         return self.path / "datasets" / f"{'-'.join(str(part) for part in about if part is not None)}.json"
 
 
@@ -261,6 +262,7 @@ def _row(record: Mapping[str, Any]) -> dict[str, Any]:
         "dataset_seed": data["seed"],
         "dataset_content": data["content"],
         "dataset_edition": data.get("edition", 1),
+        "dataset_holdout": data.get("holdout"),
         "env_id": data["env_id"],
         "algorithm": spec["algorithm"],
         "algorithm_settings": json.dumps(spec["config"], sort_keys=True),

@@ -21,9 +21,10 @@ class Trained(NamedTuple):
     run: RunSpec
     result: RunResult
     train_seconds: float  # of the population, and of its points on the way where those are played in turn
-    data_sha256: str  # of the data that it saw: datasets by name may differ in the last digits between machines
+    data_sha256: str  # of the dataset: those by name may differ in the last digits between machines
     device: str  # that trained it
     agents: int  # that it was trained with, itself included
+    holdout: Record | None = None  # the episodes of the dataset that were kept back, if any
 
 
 def evaluate_and_store(trained: Sequence[Trained], store: Store, *, workers: int | None, keep_policies: bool) -> None:
@@ -75,6 +76,7 @@ def _record(trained: Trained, evaluation: Evaluation, seconds: float, versions: 
     outcome = {"status": trained.result.status, "diverged_at": trained.result.diverged_at}
     returns = {**evaluation.summary(), "lengths": evaluation.lengths.tolist()}
     returns |= {} if trained.run.evaluate_every is None else {"points": trained.result.points}
-    data = {"data_sha256": trained.data_sha256, "train_seconds": round(trained.train_seconds, 2)}
+    data: Record = {"data_sha256": trained.data_sha256, "train_seconds": round(trained.train_seconds, 2)}
+    data |= {} if trained.holdout is None else {"holdout": trained.holdout}
     about = {"evaluate_seconds": round(seconds, 2), "agents": trained.agents, "device": trained.device}
     return {"spec": trained.run.to_dict(), **outcome, **returns, **data, **about, "versions": versions}

@@ -138,8 +138,9 @@ class _Trainer:
 
 def train_population(workplace: Workplace, data: RunData, deadline: float, workers: int | None) -> list[Trained]:
     """Train its runs in its folder, or go on there."""
+    episodes = {spec: data.episodes_of(spec) for spec in workplace.population.data}
     runs = [
-        Run(config_of(run), weighting_from_dict(run.weighting), run.seed, episodes=data.episodes_of(run.data))
+        Run(config_of(run), weighting_from_dict(run.weighting), run.seed, episodes=episodes[run.data])
         for run in workplace.population.runs
     ]
     began = time.perf_counter()
@@ -147,9 +148,9 @@ def train_population(workplace: Workplace, data: RunData, deadline: float, worke
         results = _train_in_folder(data, runs, workplace, deadline, workers)
     finally:
         seconds = workplace.add_time(time.perf_counter() - began)
-    device = jax.devices()[0].device_kind
+    device, held = jax.devices()[0].device_kind, {spec: data.holdout(spec) for spec in workplace.population.data}
     return [
-        Trained(run, result, seconds, data.sha256(run.data), device, len(runs))
+        Trained(run, result, seconds, data.sha256(run.data), device, len(runs), held[run.data])
         for run, result in zip(workplace.population.runs, results, strict=True)
     ]
 

@@ -12,6 +12,7 @@ from upweight.base.errors import DatasetError, UpweightWarning
 from upweight.data.columns import ArrayColumn
 from upweight.data.dataset import Dataset
 from upweight.data.fingerprint import content_hash, fingerprint
+from upweight.data.holdout import held_out_episodes
 from upweight.data.reference_scores import find_reference_scores, normalize_returns
 from upweight.data.statistics import positive_sided_variance
 from upweight.loading import load
@@ -34,13 +35,22 @@ class RunData:
     _hashes: dict[DataSpec, str] = field(default_factory=dict)
 
     def episodes_of(self, data: DataSpec) -> NDArray[np.int64] | None:
-        """Which episodes a dataset is; None if it is all of them."""
-        return None if data.content is not None else self.parts[data.name]
+        """Which episodes are learned from of a dataset; None if it is all of them."""
+        whole = None if data.content is not None else self.parts[data.name]
+        if (held := self._held_out(data)) is None:
+            return whole
+        return np.delete(np.arange(self.dataset.num_episodes) if whole is None else whole, held)
+
+    def holdout(self, data: DataSpec) -> Record | None:
+        """The episodes that are kept back, and of which dataset, by its fingerprint; None if all are learned from."""
+        if (held := self._held_out(data)) is None:
+            return None
+        return {"episodes": held.tolist(), "fingerprint": data.content or fingerprint(self._whole(data))}
 
     def sha256(self, data: DataSpec) -> str:
         """Hash of a dataset's numbers, computed once."""
         if data not in self._hashes:
-            self._hashes[data] = content_hash(self._part(data))
+            self._hashes[data] = content_hash(self._whole(data))
         return self._hashes[data]
 
     def describe(self, data: DataSpec) -> Record:
@@ -55,6 +65,7 @@ class RunData:
             "seed": data.seed,
             "content": data.content,
             "edition": data.edition,
+            "holdout": data.holdout,
             "data_sha256": self.sha256(data),
             "env_id": data.env_id,
             "normalized": reference is not None,
@@ -72,6 +83,13 @@ class RunData:
         columns: dict[str, Any] = {name: getattr(whole, name) for name in names}
         columns = {name: None if each is None else ArrayColumn(each.read()) for name, each in columns.items()}
         return replace(self, dataset=replace(whole, **columns))
+
+    def _held_out(self, data: DataSpec) -> NDArray[np.int64] | None:
+        """Numbers of episodes, among those of the dataset."""
+        return None if data.holdout is None else held_out_episodes(self._whole(data), data.holdout)
+
+    def _whole(self, data: DataSpec) -> Dataset:
+        return self._part(replace(data, holdout=None))
 
     def _part(self, data: DataSpec) -> Dataset:
         chosen = self.episodes_of(data)
