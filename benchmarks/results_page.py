@@ -257,7 +257,9 @@ def rewrite(page: Path, found: dict[str, str]) -> None:
     """Replace the table, pictures or quotation that stand after each ``<!-- NAME -->``."""
     text = page.read_text()
     for name, part in found.items():
-        text, count = re.subn(rf"(<!-- {re.escape(name)} -->\n)(?:[|!>].*\n)*", lambda m, p=part: m[1] + p, text)
+        text, count = re.subn(
+            rf"(<!-- {re.escape(name)} -->\n)(?:(?:[|>]|<img).*\n)*", lambda m, p=part: m[1] + p, text
+        )
         if count != 1:
             raise ValueError(f"{page}: expected <!-- {name} --> once, found it {count} times")
     page.write_text(text)

@@ -79,11 +79,13 @@ class Study:
                 yield picture_name(self.name, figure.name, method), as_file(picture)
 
     def images(self, figure: str, folder: str = "images") -> str:
-        """Lines that show a figure, one for each algorithm; nothing, where it was not drawn."""
-        (found,) = [each for each in self.figures if each.name == figure] or [None]
-        methods = found.pictures if found else ()
-        title = found.title if found else ""
-        return "".join(f"![{title}, {m}]({folder}/{picture_name(self.name, figure, m)})\n" for m in methods)
+        """Lines that show a figure, two algorithms side by side; nothing, where it was not drawn."""
+        lines = []
+        for each in self.figures:
+            for method in each.pictures if each.name == figure else ():
+                name = picture_name(self.name, figure, method)
+                lines.append(f'<img src="{folder}/{name}" alt="{each.title}, {method}" width="49%">\n')
+        return "".join(lines)
 
 
 def studies() -> dict[str, Study]:

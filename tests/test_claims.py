@@ -226,7 +226,7 @@ def test_pages_take_any_algorithm_points_and_draws(results_page: Any, tmp_path: 
     assert "| RW | 0.95 [0.95, 0.95] | 0.85 [0.85, 0.85] | 0.90 [0.90, 0.90] | 0.95 [0.95, 0.95] |" in page
     other = page.split("on another draw of the data ([mixed_seed1]")[1]
     assert "| RW |  | 1.00 (0.87) |  |  |" in other  # 0.9 on the first
-    assert "![Return by share of good data, IQL, bfloat16](images/mixed_sigma_iql_bfloat16.svg)" in page
+    assert 'src="images/mixed_sigma_iql_bfloat16.svg" alt="Return by share of good data, IQL, bfloat16"' in page
     (row,) = [row for row in results_page.cost_rows(study) if row[0] == "IQL, bfloat16"]
     assert row[1:3] == ("1,000", "10")
     claims = {row[0]: row[1:] for row in results_page.claim_rows({"mixed": study})}
