@@ -119,7 +119,6 @@ class _Job:
     began: float = 0.0  # to play
     deaths: int = 0
     updates: int = 0
-    node: str = ""
 
     @property
     def population(self) -> Population:
@@ -259,7 +258,7 @@ class _Driver:
             if job is None:
                 continue
             ray_tasks.write_files(job.workplace.folder, news.files)
-            job.updates, job.node, self._detail = news.updates, news.node, f"{news.node}: {news.detail}"
+            job.updates, self._detail = news.updates, f"{news.node}: {news.detail or 'preparing'}"
             job.deaths = 0 if news.files else job.deaths
 
     def _tell(self) -> None:
@@ -268,7 +267,7 @@ class _Driver:
         if training:
             total = sum(job.population.runs[0].updates for job in training)
             done, nodes = sum(job.updates for job in training), len(self._cluster.nodes())
-            report(f"{len(training)} trainings, {nodes} nodes", done, total, self._detail)
+            report(f"trainings: {len(training)}, nodes: {nodes}", done, total, self._detail)
         else:
             parts = sum(len(job.parts) for job in self._jobs)
             report("evaluating", parts - sum(len(job.waiting) for job in self._jobs), parts)
