@@ -1,19 +1,28 @@
 """Sweeps on a Ray cluster: the same store, whatever dies."""
 
 import json
+import math
 import os
+import pickle
+import socket
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
+import numpy as np
 import pytest
 
 import upweight as uw
+from support.datasets import cartpole_log
 from upweight.base.errors import UpweightWarning
 from upweight.cli.main import main
 from upweight.studies.store import Store
-from upweight.sweeps.ray_tasks import changed_files, write_files
+from upweight.sweeps.packing import Population, pack
+from upweight.sweeps.ray_tasks import Failure, Order, changed_files, load_once, train, write_files
+from upweight.sweeps.run_data import RunData
 
 ROOT = Path(__file__).parents[2]
 STUDY = """\
@@ -85,6 +94,54 @@ def test_a_folder_arrives_as_it_is(tmp_path: Path) -> None:
     assert files == {"program-000.safetensors": b"later", "plan.json": None}
     write_files(there, files)
     assert changed_files(there, {}).keys() == {"program-000.safetensors", "points/program-000-5.json"}
+
+
+def test_data_travel_without_their_file(tmp_path: Path) -> None:
+    path, made = tmp_path / "log.hdf5", cartpole_log()
+    uw.save(made, path)
+    travelling = pickle.dumps(RunData(uw.load(path), {}).in_memory())
+    path.unlink()
+    arrived = pickle.loads(travelling).dataset
+    for name in ("observations", "actions", "rewards", "next_observations", "terminated", "returns"):
+        np.testing.assert_array_equal(getattr(arrived, name), getattr(made, name))
+
+
+@pytest.mark.parametrize(
+    "error",
+    [RuntimeError("Version mismatch: The cluster was started with:\n Ray: 2.40.0"), ConnectionError("no cluster")],
+)
+def test_a_cluster_that_cannot_be_used(error: Exception, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def init(**_: object) -> None:
+        raise error
+
+    ray = SimpleNamespace(is_initialized=lambda: False, init=init)
+    monkeypatch.setattr("upweight.sweeps.ray_executor.require", lambda *_, **__: ray)
+    (tmp_path / "study.toml").write_text(STUDY)
+    study = uw.read_experiment(tmp_path / "study.toml")
+    with pytest.raises(uw.ConfigError) as raised:
+        uw.sweep(study, tmp_path / "store", executor=uw.RayExecutor("auto"))
+    assert " ".join(str(error).split()) in str(raised.value) and "the same versions of Ray and Python" in str(
+        raised.value
+    )
+
+
+def test_a_node_says_what_it_lacks(tmp_path: Path) -> None:
+    """By name; a file that is gone, and another version of the package."""
+    (tmp_path / "study.toml").write_text(STUDY)
+    (population,) = pack(uw.read_experiment(tmp_path / "study.toml").runs)
+    run = population.runs[0]
+    gone = replace(run, data=replace(run.data, name=str(tmp_path / "gone.npz"), content="abc"))
+    data, told = load_once(Population((gone,)))
+    assert (
+        isinstance(data, Failure) and f"on {socket.gethostname()}: " in data.why and "gone.npz" in data.why and not told
+    )
+    order = Order(population, {}, math.inf, 0, 1, "0.0.1")
+    assert train(order, data, None).trained == data
+    other = train(order, RunData(cartpole_log(), {}), None).trained
+    assert (
+        isinstance(other, Failure)
+        and f"expected upweight 0.0.1, as the driver has, found {uw.__version__}" in other.why
+    )
 
 
 @pytest.mark.parametrize(

@@ -15,7 +15,7 @@ from tempfile import TemporaryDirectory
 from typing import Any, NamedTuple, Self
 
 from upweight import __version__
-from upweight.base.errors import ConfigError, UpweightWarning
+from upweight.base.errors import UpweightError, UpweightWarning
 from upweight.base.files import atomic_target
 from upweight.base.locks import hold
 from upweight.base.optional import require
@@ -99,13 +99,18 @@ def train(order: Order, data: RunData | Failure, mailbox: Any) -> Answer:
     """Train a population in a folder of this node; a cancelled task, as after Ctrl-C, posts a checkpoint first."""
     if isinstance(data, Failure):
         return Answer(data, [])
+    if order.version != __version__:
+        return Answer(
+            Failure(_explain(f"expected upweight {order.version}, as the driver has, found {__version__}")), []
+        )
     if 0 < order.gpus < 1:
         os.environ.setdefault("XLA_PYTHON_CLIENT_MEM_FRACTION", f"{_MEMORY_SHARE * order.gpus:.3f}")
     limits = require("threadpoolctl", extra="mujoco", purpose="playing episodes").threadpool_limits
     with warnings.catch_warnings(record=True) as heard, limits(limits=usable_cores(), user_api="blas"):
         warnings.simplefilter("always", UpweightWarning)
         trained = _train(order, data, mailbox)
-    return Answer(trained, [str(each.message) for each in heard if issubclass(each.category, UpweightWarning)])
+    texts = [str(each.message) for each in heard if issubclass(each.category, UpweightWarning)]
+    return Answer(trained, list(dict.fromkeys(texts)))
 
 
 def play(trained: Sequence[Trained]) -> list[Evaluation] | Failure:
@@ -124,8 +129,6 @@ def _train(order: Order, data: RunData, mailbox: Any) -> list[Trained] | Failure
         lock = hold(folder / "lock")
         assert lock is not None  # nobody knows of the folder
         try:
-            if order.version != __version__:
-                raise ConfigError(f"expected upweight {order.version}, as the driver has, found {__version__}")
             with lock, _Courier(mailbox, order.population, folder) as courier, listening(courier.hear):
                 return train_population(Workplace(order.population, folder, lock), data, deadline, order.workers)
         except TrainingPaused as pause:
@@ -217,7 +220,7 @@ def _is_checkpoint(name: str) -> bool:
     return name.startswith("program-")
 
 
-def _explain(error: Exception) -> str:
+def _explain(error: Exception | str) -> str:
     """What went wrong, and where."""
-    kind = "" if type(error).__module__.startswith("upweight") else f"{type(error).__name__}: "
+    kind = "" if isinstance(error, UpweightError | str) else f"{type(error).__name__}: "
     return f"on {socket.gethostname()}: {kind}{error}"
