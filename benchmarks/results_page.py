@@ -16,6 +16,7 @@ with the shares of good steps that benchmarks/early_steps.py counts.
 import json
 import re
 from collections.abc import Sequence
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -165,6 +166,7 @@ def _is_of(record: dict[str, Any], algorithm: str, precision: str, updates: int)
     return (spec["algorithm"], spec["precision"], spec["updates"]) == (algorithm, precision, updates)
 
 
+@cache
 def _paper_grid() -> dict[str, set[str]]:
     """Algorithm -> names of the runs of the paper's grid; what two suites share counts once."""
     grid: dict[str, set[str]] = {}

@@ -69,8 +69,7 @@ class Study:
 
     @cached_property
     def figures(self) -> list[ReportFigure]:
-        shown = SUITES[self.name][1]
-        return [each for each in all_figures(self.results, Intervals()) if each.name in shown and each.pictures]
+        return [each for each in all_figures(self.results, Intervals(), SUITES[self.name][1]) if each.pictures]
 
     def pictures(self) -> Iterator[tuple[str, str]]:
         """Names of files, and what they hold."""

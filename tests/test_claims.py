@@ -3,6 +3,7 @@
 import importlib.util
 import json
 import re
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +16,7 @@ from upweight.inspection.choice import GOOD_BEGINNINGS
 from upweight.recipes.ladder import load_ladder
 from upweight.recipes.tasks import MUJOCO_TASKS, TASKS
 from upweight.report.names import DatasetName
-from upweight.report.replicate import Check, replicate
+from upweight.report.replicate import Check, Claim, replicate
 from upweight.report.results import Results, collect
 from upweight.report.statistics.aggregate import mean
 from upweight.report.statistics.bootstrap import Estimate, interval
@@ -125,9 +126,8 @@ def results_page() -> Any:
 Found = dict[str, dict[tuple[str, str], Check]]
 
 
-def checks_of(results: Results) -> Found:
+def checks_of(claims: Iterable[Claim]) -> Found:
     """Claim -> method and what is compared -> its check."""
-    claims = replicate(results, Intervals()).claims
     return {claim.name: {(check.method, check.what): check for check in claim.checks} for claim in claims}
 
 
@@ -142,18 +142,24 @@ def text_of(page: str) -> str:
 
 
 @pytest.fixture(scope="module")
-def mixed() -> Results:
-    return collect(open_store(RESULTS / "mixed.jsonl"))
+def studies(results_page: Any) -> Any:
+    """What is stored: read, and compared, once."""
+    return results_page.studies()
 
 
 @pytest.fixture(scope="module")
-def found(mixed: Results) -> Found:
-    return checks_of(mixed)
+def mixed(studies: Any) -> Results:
+    return studies["mixed"].results
 
 
 @pytest.fixture(scope="module")
-def tables(mixed: Results) -> dict[str, ScoreTable]:
-    return {table.method: table for table in score_tables(mixed, Intervals())}
+def found(studies: Any) -> Found:
+    return checks_of(studies["mixed"].claims)
+
+
+@pytest.fixture(scope="module")
+def tables(studies: Any) -> dict[str, ScoreTable]:
+    return {table.method: table for table in studies["mixed"].tables}
 
 
 def cells(table: ScoreTable, *weightings: str) -> list[tuple[DatasetName, str, Score]]:
@@ -166,9 +172,8 @@ def cells(table: ScoreTable, *weightings: str) -> list[tuple[DatasetName, str, S
     return found
 
 
-def test_pages_are_what_the_stored_runs_give(results_page: Any, found: Found) -> None:
+def test_pages_are_what_the_stored_runs_give(results_page: Any, studies: Any, found: Found) -> None:
     """Every generated part of every page; and that every picture that they show is there."""
-    studies = results_page.studies()
     for page, parts in results_page.pages(studies).items():
         text = (ROOT / page).read_text() + "\n"
         for name, part in parts.items():
@@ -182,9 +187,9 @@ def test_pages_are_what_the_stored_runs_give(results_page: Any, found: Found) ->
     assert verdicts == ["better"] * 16  # "With BC and TD3+BC, RW and AW beat Uniform at every share"
 
 
-def test_what_training_costs(results_page: Any) -> None:
+def test_what_training_costs(results_page: Any, studies: Any) -> None:
     """By hand, from the records and the measured rates."""
-    rows = {row[0]: row[1:] for row in results_page.cost_rows(results_page.studies()["mixed"])}
+    rows = {row[0]: row[1:] for row in results_page.cost_rows(studies["mixed"])}
     trained: dict[Any, float] = {}  # seconds of each population, once
     for record in open_store(RESULTS / "mixed.jsonl").runs():
         if record["spec"]["algorithm"] == "bc" and record["spec"]["updates"] == 250_000:
@@ -234,9 +239,9 @@ def test_pages_take_any_algorithm_points_and_draws(results_page: Any, tmp_path: 
     assert claims["RW and AW beat Uniform at each sigma"][0] == "1 of 8 (1 over datasets, 7 without data)"
 
 
-def test_scores_beside_the_papers(results_page: Any, mixed: Results) -> None:
+def test_scores_beside_the_papers(results_page: Any, studies: Any, mixed: Results) -> None:
     """A score is listed where the paper's lies more than 0.15 outside its interval."""
-    cells = results_page.beside_the_paper(results_page.studies())
+    cells = results_page.beside_the_paper(studies)
     by_name = {(cell.method, cell.dataset.name, cell.weighting): cell for cell in cells}
     near = by_name["BC", "hopper-expert-random-10", "RW"]
     far = by_name["BC", "hopper-expert-random-50", "Top-10%"]
@@ -301,7 +306,7 @@ def test_temperatures(settings: Results) -> None:
         assert len(table.rows) == 8 and better == [8, 8, 8, 2, 0, 0], kind
     text = text_of("docs/results.md")
     assert "on all eight mixes at 0.01, 0.05 and 0.1, on 2 of them at 0.2, and on none at 0.5 and 1." in text
-    found = checks_of(settings)["temperature"]
+    found = checks_of(replicate(settings, Intervals()).claims)["temperature"]
     assert [check.verdict for check in found.values()] == 2 * (["better"] * 3 + ["no loss"] * 3)
     rw, aw = found["BC", "RW 0.2"], found["BC", "AW 0.2"]
     assert rw.gain is not None and aw.gain is not None and {f"{check.gain.point:.2f}" for check in (rw, aw)} == {"0.08"}

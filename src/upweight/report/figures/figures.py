@@ -1,6 +1,6 @@
 """The figures of a report, in its order: each with a picture per algorithm (or task), or the reason why there is none."""
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Container, Iterable
 from dataclasses import dataclass
 from itertools import groupby
 
@@ -14,6 +14,18 @@ from upweight.report.figures.weightings import draw_improvement, draw_profiles, 
 from upweight.report.names import sort_methods
 from upweight.report.results import ReportRun, Results
 from upweight.report.statistics.intervals import Intervals
+
+_BY_METHOD: dict[str, tuple[str, Callable[[Results, Intervals, str], Drawing]]] = {  # name -> title, and who draws it
+    "sigma": ("Return by share of good data", draw_sigma),
+    "improvement": ("Probability of improvement over Uniform", draw_improvement),
+    "points": ("Score over the training", draw_points),
+    "profile": ("Performance profiles", draw_profiles),
+    "gain": ("Gain over Uniform by kind of dataset", draw_gains),
+    "temperature": ("Temperature", draw_temperature),
+    "percentage": ("Percentage filtering", draw_percentage),
+}
+_RETURNS = "returns"
+_NAMES = frozenset({*_BY_METHOD, _RETURNS})
 
 
 @dataclass(frozen=True)
@@ -42,30 +54,23 @@ def losses_figure(results: Results) -> ReportFigure:
     return _figure("losses", "Losses over the training", drawn, "stores keep no losses")
 
 
-def all_figures(results: Results, intervals: Intervals) -> list[ReportFigure]:
-    """Every other figure, in the order of a report."""
-
-    def per_method(name: str, title: str, draw: Callable[[Results, Intervals, str], Drawing]) -> ReportFigure:
-        drawn, reasons = {}, {}
-        for method in results.methods:
-            try:
-                drawn[method] = draw(results, intervals, method)
-            except NothingToDraw as why:
-                reasons[method] = str(why)
-        return _figure(name, title, drawn, _together(reasons))
-
-    by_task = groupby(results.datasets, key=lambda facts: facts.dataset.task)
-    returns = {task: draw_returns(list(group)) for task, group in by_task}
-    return [
-        per_method("sigma", "Return by share of good data", draw_sigma),
-        per_method("improvement", "Probability of improvement over Uniform", draw_improvement),
-        per_method("points", "Score over the training", draw_points),
-        per_method("profile", "Performance profiles", draw_profiles),
-        per_method("gain", "Gain over Uniform by kind of dataset", draw_gains),
-        per_method("temperature", "Temperature", draw_temperature),
-        per_method("percentage", "Percentage filtering", draw_percentage),
-        _figure("returns", "Returns of the datasets", returns, NO_DESCRIPTION),
-    ]
+def all_figures(results: Results, intervals: Intervals, only: Container[str] = _NAMES) -> list[ReportFigure]:
+    """Every other figure, in the order of a report, or those of some names only."""
+    found = []
+    for name, (title, draw) in _BY_METHOD.items():
+        if name in only:
+            drawn, reasons = {}, {}
+            for method in results.methods:
+                try:
+                    drawn[method] = draw(results, intervals, method)
+                except NothingToDraw as why:
+                    reasons[method] = str(why)
+            found.append(_figure(name, title, drawn, _together(reasons)))
+    if _RETURNS in only:
+        by_task = groupby(results.datasets, key=lambda facts: facts.dataset.task)
+        returns = {task: draw_returns(list(group)) for task, group in by_task}
+        found.append(_figure(_RETURNS, "Returns of the datasets", returns, NO_DESCRIPTION))
+    return found
 
 
 def _figure(name: str, title: str, drawn: dict[str, Drawing], missing: str) -> ReportFigure:
