@@ -1,3 +1,4 @@
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -9,7 +10,7 @@ from support.datasets import random_dataset, with_arrays
 from support.policies import linear
 from upweight.policies.policy import Policy
 from upweight.selection import importance
-from upweight.selection.importance import as_propensities, importance_estimates
+from upweight.selection.importance import as_propensities, importance_estimates, read_propensities
 
 ONE = linear([[0.0, 0.0]], [0.0, 1.0], kind="greedy")  # takes action 1
 
@@ -157,3 +158,42 @@ def test_actions_that_propensities_do_not_know() -> None:
         as_propensities(np.full((2, 2), 0.5), ds)
     with pytest.raises(uw.DatasetError, match="for discrete actions"):
         as_propensities([0.5, 0.5], random_dataset())
+
+
+def test_propensities_are_columns_of_a_table_in_the_order_of_its_steps(tmp_path: Path) -> None:
+    """Which need not be that of its rows; what a TOML file beside it says holds for them too."""
+    rows = [
+        "stay,hour,x,y,drug,paid,p,q_a,q_b",
+        "1,1,0.5,1,b,1,0.1,0.9,0.1",
+        "2,0,0.6,1,a,1,0.2,0.2,0.8",
+        "1,0,0.7,1,a,1,0.3,0.3,0.7",
+    ]
+    (tmp_path / "log.csv").write_text("\n".join(rows))
+    (tmp_path / "log.toml").write_text("""[table]
+episode = "stay"
+timestep = "hour"
+observations = ["x", "y"]
+actions = "drug"
+categories = ["drug"]
+rewards = "paid"
+ends = "terminated"
+""")
+    path = str(tmp_path / "log.csv")
+    ds = uw.load(path)
+    assert read_propensities("p", path).tolist() == [0.3, 0.1, 0.2]
+    assert as_propensities(read_propensities("q", path), ds).tolist() == [0.3, 0.1, 0.2]
+    with pytest.raises(uw.DatasetError, match="missing column 'pp'; did you mean 'p'"):
+        read_propensities("pp", path)
+
+
+def test_propensities_from_a_file(tmp_path: Path) -> None:
+    np.save(tmp_path / "p.npy", [0.5, 0.25])
+    assert read_propensities(str(tmp_path / "p.npy"), "log.npz").tolist() == [0.5, 0.25]
+    (tmp_path / "damaged.npy").write_bytes(b"no array")
+    with pytest.raises(uw.DatasetError, match="damaged.npy: expected an array that numpy.save wrote"):
+        read_propensities(str(tmp_path / "damaged.npy"), "log.npz")
+    uw.save(random_dataset(discrete=True), tmp_path / "log.npz")
+    with pytest.raises(
+        uw.DatasetError, match=r"propensities 'p': expected columns of the table .*, or a file \(.npy\): .*log.npz"
+    ):
+        read_propensities("p", tmp_path / "log.npz")

@@ -24,6 +24,7 @@ examples:
 
 a folder written by `upweight train` gets a file evaluation.json with the return of every episode
 policies know the environment of a dataset that was made by name (upweight make); for others, --env says it
+without any environment, `upweight select` chooses among policies by logged data
 the score is (return - random) / (expert - random) with D4RL's reference returns: 0 is a random policy, 1 D4RL's expert"""
 FILE = "evaluation.json"
 FORMAT_VERSION = 1
@@ -100,7 +101,8 @@ def named_environment(policies: Sequence[Policy], path: Path) -> str:
     name = names.pop() if len(names) == 1 else None
     if not isinstance(name, str) or ":" in name:  # "module:id" would import a module because a file says so
         raise RolloutError(
-            f"{path}: the policies do not say which environment they are for; give it, e.g. --env Hopper-v5"
+            f"{path}: the policies do not say which environment they are for; give it, e.g. --env Hopper-v5. "
+            f"Where there is none, choose by logged data: upweight select {path} --data DATA"
         )
     return name
 

@@ -9,15 +9,18 @@ ratio, and has rewards of 0. The estimate is self-normalised at every step:
 It needs no model and is right for many episodes, but few long episodes do as another policy would: see the effective number.
 """
 
+import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from upweight.base.errors import DatasetError
+from upweight.base.errors import DatasetError, UpweightWarning
 from upweight.data.dataset import Dataset
 from upweight.data.validate import as_episode_index
+from upweight.loading import load
 from upweight.policies.policy import Policy
 
 STEPS = 100_000  # of whole episodes, at which policies are asked
@@ -58,6 +61,28 @@ def as_propensities(values: ArrayLike, dataset: Dataset) -> NDArray[np.float64]:
     _refuse(~(taken > 0), taken, "above 0, as every action that was taken has", dataset)
     _refuse(taken > 1 + _SUM_SLACK, taken, "of at most 1 (probabilities, not their logarithms or inverses)", dataset)
     return np.minimum(taken, 1.0)
+
+
+def read_propensities(where: str, data: Any, **options: Any) -> NDArray[Any]:
+    """From a file that ``numpy.save`` wrote (.npy), or from columns of the table that ``data`` are read from with ``options``.
+
+    ``where`` is a column, or what several begin with ("p" for p_0, p_1, ...), one for each action in turn.
+    """
+    if not where.endswith(".npy"):
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", UpweightWarning)  # said when the data were read
+            try:
+                return load(data, **{**options, "observations": where, "next_observations": where}).observations
+            except DatasetError as error:
+                expected = "expected columns of the table that the data are read from, or a file (.npy)"
+                raise DatasetError(f"propensities {where!r}: {expected}: {error}") from None
+    try:
+        array = np.load(where, allow_pickle=False)
+    except (ValueError, EOFError) as error:
+        raise DatasetError(f"{where}: expected an array that numpy.save wrote (.npy), found none ({error})") from None
+    if not isinstance(array, np.ndarray):
+        raise DatasetError(f"{where}: expected one array (.npy), found several (.npz)")
+    return array
 
 
 def _refuse(wrong: NDArray[np.bool_], values: NDArray[np.float64], expected: str, dataset: Dataset) -> None:
