@@ -75,11 +75,24 @@ def operations_and_bytes(name: str, config: Any) -> tuple[float, float]:
     return batch * (2 * rows * 3 * critic + 6 * critic + 5 * actor), 24 * (2 * critic + actor) + 8 * 2 * critic
 
 
-def prepare(name: str, agents: int, dtype: str, dataset: uw.Dataset, kind: type[Program], **changes: Any) -> Any:
+def roofline_share(name: str, dtype: str, rate: float) -> dict[str, float]:
+    """Of the agent-updates per second that operations and bytes alone would allow; empty on devices not measured."""
+    kind = jax.devices()[0].device_kind
+    if kind not in PEAKS:
+        return {}
+    f32, bf16, bandwidth = PEAKS[kind]
+    operations, least = operations_and_bytes(name, algorithm_config(name))
+    floor = max(operations / (bf16 if dtype == "bfloat16" else f32), least / bandwidth)
+    return {"share_of_roofline": round(floor * rate, 3)}
+
+
+def prepare(
+    name: str, agents: int, dtype: str, dataset: uw.Dataset, kind: type[Program], kernels: str = "auto", **changes: Any
+) -> Any:
     """A function that advances a population by ``n`` updates and waits, and the seconds its compilation took."""
     config = algorithm_config(name, **changes)
     runs = [uw.Run(config, uw.ReturnWeighting(0.1 + 0.01 * (seed % 10)), seed) for seed in range(agents)]
-    setup = make_setup(dataset, dtype)
+    setup = make_setup(dataset, dtype, kernels)
     method = runs[0].method
     data = make_data(dataset, method, setup)
     stacked = make_agents(runs, make_parts(dataset, runs), setup, 1_000_000)
@@ -191,7 +204,6 @@ def compare_with_d3rlpy(
 
 def sweep(arguments: argparse.Namespace, dataset: uw.Dataset) -> list[dict[str, Any]]:
     results = []
-    kind = jax.devices()[0].device_kind
     for name in arguments.algorithms:
         for dtype in arguments.dtypes:
             for agents in arguments.agents:
@@ -208,10 +220,7 @@ def sweep(arguments: argparse.Namespace, dataset: uw.Dataset) -> list[dict[str, 
                 }
                 operations, least = operations_and_bytes(name, algorithm_config(name))
                 result |= {"operations_per_update": operations, "least_bytes_per_update": least}
-                if kind in PEAKS:
-                    f32, bf16, bandwidth = PEAKS[kind]
-                    floor = max(operations / (bf16 if dtype == "bfloat16" else f32), least / bandwidth)
-                    result["share_of_roofline"] = round(floor * rate, 3)
+                result |= roofline_share(name, dtype, rate)
                 if agents in arguments.price_sampling and dtype == "float32":
                     plain, _ = measure(
                         prepare(name, agents, dtype, dataset, UniformProgram), name, agents, arguments.seconds

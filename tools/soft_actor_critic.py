@@ -13,7 +13,7 @@ import jax
 import jax.numpy as jnp
 
 from upweight.engine.losses import tanh_normal, td_target
-from upweight.engine.nn import MLP, adam_step, apply_critics, apply_mlp, init_adam, init_mlp, soft_update
+from upweight.engine.nn import MLP, Compute, adam_step, apply_critics, apply_mlp, init_adam, init_mlp, soft_update
 from upweight.policies.policy import LOG_STD_RANGE
 
 Array = jax.Array
@@ -65,7 +65,7 @@ def sample_actions(
     actor: MLP, observations: Array, mask: Array, noise: Array, settings: Settings
 ) -> tuple[Array, Array]:
     """Actions [B, a], zero where the mask is, and their log-densities [B]."""
-    outputs = apply_mlp(actor, observations, jnp.float32)
+    outputs = apply_mlp(actor, observations, Compute(jnp.float32))
     mean, log_std = outputs[..., : settings.action_size], outputs[..., settings.action_size :]
     actions, log_prob = tanh_normal(mean, jnp.clip(log_std, *LOG_STD_RANGE), noise, mask)
     return actions * mask, log_prob
@@ -85,18 +85,18 @@ def update(agent: Agent, rows: Array, mask: Array, key: Array, settings: Setting
     temperature = jnp.exp(agent.log_temperature)
 
     next_actions, next_log_prob = sample_actions(agent.actor, next_observations, mask, noise[0], settings)
-    next_values = apply_critics(agent.target_critics, next_observations, next_actions, jnp.float32).min(axis=0)
+    next_values = apply_critics(agent.target_critics, next_observations, next_actions, Compute(jnp.float32)).min(axis=0)
     target = td_target(rewards, terminated, jnp.float32(settings.discount), next_values - temperature * next_log_prob)
 
     def critic_loss(critics: MLP) -> Array:
-        values = apply_critics(critics, observations, actions, jnp.float32)  # [2, B]
+        values = apply_critics(critics, observations, actions, Compute(jnp.float32))  # [2, B]
         return jnp.mean((values - target) ** 2, axis=1).sum()
 
     critics, critic_moments = adam_step(jax.grad(critic_loss)(agent.critics), agent.critic_moments, agent.critics, rate)
 
     def actor_loss(actor: MLP) -> tuple[Array, Array]:
         chosen, log_prob = sample_actions(actor, observations, mask, noise[1], settings)
-        values = apply_critics(critics, observations, chosen, jnp.float32).min(axis=0)
+        values = apply_critics(critics, observations, chosen, Compute(jnp.float32)).min(axis=0)
         return jnp.mean(temperature * log_prob - values), log_prob
 
     gradients, log_prob = jax.grad(actor_loss, has_aux=True)(agent.actor)

@@ -14,7 +14,7 @@ from support.training import fqe_hyper, random_policy
 from upweight.engine import fqe
 from upweight.engine.algorithm import Batch, Batches, Setup, find_algorithm
 from upweight.engine.choices import make_choices, take_choices
-from upweight.engine.nn import Linear, init_adam
+from upweight.engine.nn import Compute, Linear, init_adam
 from upweight.engine.run import algorithm_config
 
 pytestmark = pytest.mark.slow
@@ -132,7 +132,7 @@ def train_both(
 ) -> None:
     """Five updates of both; losses are compared at each, parameters after the first and the last."""
     algorithm = find_algorithm(name)
-    setup = Setup(OBSERVATION, ACTION, jnp.dtype("float32"), jnp.dtype("float32"))
+    setup = Setup(OBSERVATION, ACTION, jnp.dtype("float32"), Compute(jnp.dtype("float32")))
     hyper = {key: jnp.float32(value) for key, value in config.traced_values(1).items()}
     rng = np.random.default_rng(0)
     for step in range(5):
@@ -383,7 +383,7 @@ def test_fitted_q_evaluation(d3rlpy: Any, kind: str) -> None:
     state = fqe.State(critic, critic, init_adam(critic))
     policy = random_policy(kind, observation=OBSERVATION, action=ACTION)
     bounds = None if discrete else (policy.action_low, policy.action_high)
-    setup = Setup(OBSERVATION, ACTION, jnp.dtype("float32"), jnp.dtype("float32"))
+    setup = Setup(OBSERVATION, ACTION, jnp.dtype("float32"), Compute(jnp.dtype("float32")))
     hyper, rng = fqe_hyper(tau=0.0, weight_decay=0.0), np.random.default_rng(0)
     for _ in range(5):
         ours, theirs = make_batch(rng, discrete)

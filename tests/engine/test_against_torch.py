@@ -14,6 +14,7 @@ import numpy as np
 import pytest
 
 from upweight.engine.algorithm import Batch, Batches, Setup, find_algorithm
+from upweight.engine.nn import Compute
 from upweight.engine.run import algorithm_config
 
 pytestmark = pytest.mark.slow
@@ -98,7 +99,7 @@ def compare(
 ) -> None:
     """Some updates by the engine and by ``reference``: metrics at each, all parameters at the end."""
     algorithm = find_algorithm(name)
-    setup = Setup(OBSERVATION, ACTION, jnp.dtype("float64"), jnp.dtype("float64"))
+    setup = Setup(OBSERVATION, ACTION, jnp.dtype("float64"), Compute(jnp.dtype("float64")))
     state = change(algorithm.init(jax.random.key(0), setup, config))
     networks = Networks(state, rates, together)
     hyper = {key: jnp.float64(value) for key, value in config.traced_values(TOTAL).items()}

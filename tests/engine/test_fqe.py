@@ -16,7 +16,7 @@ from upweight.engine import fqe
 from upweight.engine.algorithm import Batch, Batches, Setup
 from upweight.engine.choices import Discrete, make_choices, take_choices
 from upweight.engine.fqe import FQEConfig, State, evaluate_policies, make_algorithm
-from upweight.engine.nn import init_adam, init_mlp
+from upweight.engine.nn import Compute, init_adam, init_mlp
 from upweight.policies.policy import Policy
 
 SMALL = FQEConfig(hidden_units=(8,), batch_size=8)
@@ -53,7 +53,7 @@ def forward(layers: Any, x: np.ndarray) -> np.ndarray:
 
 def test_an_update_written_out_with_terminals_time_limits_and_clipping() -> None:
     with jax.enable_x64(True):
-        rng, setup = np.random.default_rng(0), Setup(3, 4, jnp.dtype("float64"), jnp.dtype("float64"))
+        rng, setup = np.random.default_rng(0), Setup(3, 4, jnp.dtype("float64"), Compute(jnp.dtype("float64")))
         critic, target = (init_mlp(jax.random.key(n), (3, 8, 4), dtype=jnp.float64) for n in (1, 2))
         observations, following = rng.normal(size=(2, 6, 3))
         actions, rewards, probabilities = rng.integers(0, 4, 6), rng.normal(size=6), rng.dirichlet(np.ones(4), 6)
@@ -165,7 +165,7 @@ def test_a_critic_that_diverges_says_so_and_short_memory_splits_policies(monkeyp
 
 def test_policies_are_evaluated_at_once_as_memory_allows(monkeypatch: pytest.MonkeyPatch) -> None:
     policies, sizes = [random_policy("deterministic")] * 10, []
-    log, setup = random_dataset(0), Setup(3, 2, jnp.dtype("float32"), jnp.dtype("float32"))
+    log, setup = random_dataset(0), Setup(3, 2, jnp.dtype("float32"), Compute(jnp.dtype("float32")))
     task = fqe._Task(log, log.initial_observations, (0, 1), 100, FQEConfig(), setup, None)
     for memory in (2**34, 2**26, 2**25):
         monkeypatch.setattr(fqe, "device_memory", lambda memory=memory: memory)

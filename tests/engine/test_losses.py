@@ -15,6 +15,7 @@ from upweight.engine.losses import (
     td_target,
 )
 from upweight.engine.nn import (
+    Compute,
     Linear,
     adam_step,
     apply_critics,
@@ -52,7 +53,7 @@ def test_network_by_hand() -> None:
         Linear(jnp.array([[1.0, -1.0]]), jnp.array([0.0, 0.5])),
         Linear(jnp.array([[2.0], [4.0]]), jnp.array([1.0])),
     )
-    np.testing.assert_allclose(apply_mlp(layers, jnp.array([[3.0], [-3.0]]), jnp.float32), [[7.0], [15.0]])
+    np.testing.assert_allclose(apply_mlp(layers, jnp.array([[3.0], [-3.0]]), Compute(jnp.float32)), [[7.0], [15.0]])
 
 
 def test_critics_see_observation_and_action_side_by_side() -> None:
@@ -60,10 +61,10 @@ def test_critics_see_observation_and_action_side_by_side() -> None:
 
     critics = jax.vmap(lambda key: init_mlp(key, (3, 4, 1), dtype=jnp.float32))(jax.random.split(jax.random.key(0)))
     observations, actions = jnp.ones((5, 2)), jnp.arange(10.0).reshape(5, 2, 1)
-    many = apply_critics(critics, observations, actions, jnp.float32)
+    many = apply_critics(critics, observations, actions, Compute(jnp.float32))
     assert many.shape == (2, 5, 2)
     np.testing.assert_allclose(
-        many[:, :, 1], apply_critics(critics, observations, actions[:, 1], jnp.float32), rtol=1e-6
+        many[:, :, 1], apply_critics(critics, observations, actions[:, 1], Compute(jnp.float32)), rtol=1e-6
     )
 
 
@@ -71,7 +72,7 @@ def test_critics_see_observation_and_action_side_by_side() -> None:
 def test_initialisation(scheme: str) -> None:
     import jax
 
-    weight, bias = init_mlp(jax.random.key(0), (64, 32, 1), scheme=scheme, dtype=jnp.float32)[0]
+    weight, bias, _ = init_mlp(jax.random.key(0), (64, 32, 1), scheme=scheme, dtype=jnp.float32)[0]
     if scheme == "torch":
         assert np.abs(weight).max() <= 1 / 8
         assert 0.1 < np.abs(bias).max() <= 1 / 8

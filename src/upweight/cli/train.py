@@ -72,6 +72,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="bfloat16 is faster on a GPU: products and activations in 16 bits, parameters in 32 (default: float32)",
     )
     parser.add_argument(
+        "--kernels",
+        default="auto",
+        help="what computes networks in bfloat16: xla, fused (on a Hopper GPU) or auto, the faster of the two (default: auto)",
+    )
+    parser.add_argument(
         "--actor-weighting", metavar="NAME", help="let the actor draw with another weighting than the critics"
     )
     parser.add_argument("--reweight", action="store_true", help="draw uniformly and weight the losses instead")
@@ -102,7 +107,7 @@ def run(arguments: argparse.Namespace) -> None:
         from upweight.rollout.evaluate import Evaluator
     runs = _runs(arguments)
     dataset = read_dataset(arguments.data, arguments)
-    options: dict[str, Any] = {"precision": arguments.precision, "max_agents": arguments.max_agents}
+    options: dict[str, Any] = {name: getattr(arguments, name) for name in ("precision", "max_agents", "kernels")}
     watch: dict[str, Any] = {}
     if arguments.evaluate_every is not None:
         env_id = arguments.env or named_environment(dataset)

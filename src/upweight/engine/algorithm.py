@@ -15,7 +15,7 @@ import jax
 from upweight.base.errors import ConfigError
 from upweight.base.names import hint
 from upweight.engine.config import Config
-from upweight.engine.nn import MLP
+from upweight.engine.nn import MLP, Compute
 
 Array = jax.Array
 Hyper = Mapping[str, Array]  # the traced settings, scalars
@@ -28,7 +28,10 @@ class Setup(NamedTuple):
     observation_size: int
     action_size: int  # numbers in an action, or number of discrete actions
     dtype: Any  # of parameters
-    compute: Any  # of products and activations
+    compute: Compute
+
+    def with_kernels(self, fused: bool) -> "Setup":
+        return self._replace(compute=self.compute._replace(fused=fused))
 
 
 class Batch(NamedTuple):

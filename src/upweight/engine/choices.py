@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from upweight.base.errors import ConfigError
 from upweight.data.dataset import Dataset
 from upweight.engine.algorithm import Setup
-from upweight.engine.nn import MLP, Linear, apply_mlp
+from upweight.engine.nn import MLP, Compute, Linear, apply_mlp
 from upweight.policies.policy import LOG_STD_RANGE, Policy
 
 Array = jax.Array
@@ -155,7 +155,7 @@ def _outputs(policy: Policy, rows: NDArray[Any], dtype: Any) -> NDArray[Any]:
 
 @partial(jax.jit, static_argnames="kind")
 def _evaluate(layers: MLP, mean: Array, scale: Array, rows: Any, kind: str) -> Array:
-    outputs = apply_mlp(layers, (rows - mean) / scale, mean.dtype)
+    outputs = apply_mlp(layers, (rows - mean) / scale, Compute(mean.dtype))
     if kind == "categorical":
         return jax.nn.softmax(outputs)
     if kind == "greedy":

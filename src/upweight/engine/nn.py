@@ -5,12 +5,14 @@ The learning rate is data, so that changing it never recompiles. No agent axis i
 """
 
 import itertools
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
 import optax
+
+from upweight.engine.kernels.choice import fits
 
 Array = jax.Array
 _ADAM = optax.scale_by_adam(b1=0.9, b2=0.999, eps=1e-8)
@@ -21,9 +23,17 @@ class Linear(NamedTuple):
 
     weight: Array  # [in, out]
     bias: Array  # [out]
+    rounded: Array | None = None  # the weight as products want it, where that is another number type; see with_rounded
 
 
 MLP = tuple[Linear, ...]
+
+
+class Compute(NamedTuple):
+    """How networks are computed."""
+
+    dtype: Any  # of products and activations
+    fused: bool = False  # by the kernels, where they know the network's shape
 
 
 def init_mlp(
@@ -52,30 +62,87 @@ def init_mlp(
     return tuple(layers)
 
 
-def apply_mlp(layers: MLP, x: Array, compute: Any) -> Array:
-    """Outputs [..., out] for inputs [..., in]; products and activations in ``compute``, outputs as the parameters are."""
+def apply_mlp(layers: MLP, x: Array, compute: Compute) -> Array:
+    """Outputs [..., out] for inputs [..., in]; products and activations in ``compute.dtype``, outputs as the parameters are."""
+    if compute.fused and fits(layers, x.shape[-1]):
+        return apply_stacked(jax.tree.map(lambda leaf: leaf[None], layers), x, compute)[0]
     dtype = layers[0].weight.dtype
-    x = x.astype(compute)
-    for layer in layers[:-1]:
-        x = jax.nn.relu(x @ layer.weight.astype(compute) + layer.bias.astype(compute))
-    weight, bias = layers[-1].weight.astype(compute), layers[-1].bias.astype(compute)
-    return (x @ weight + bias).astype(dtype)
+    x = x.astype(compute.dtype)
+    for number, layer in enumerate(layers):
+        rounded = layer.weight.astype(compute.dtype) if layer.rounded is None else _rounded(layer.weight, layer.rounded)
+        x = x @ rounded + layer.bias.astype(compute.dtype)
+        x = jax.nn.relu(x) if number < len(layers) - 1 else x
+    return x.astype(dtype)
 
 
-def apply_critics(critics: MLP, observations: Array, actions: Array, compute: Any) -> Array:
+def apply_stacked(layers: MLP, x: Array, compute: Compute) -> Array:
+    """Outputs [K, ..., out] of K networks (stacked) for the same inputs [..., in]."""
+    count = layers[0].weight.shape[0]
+    if compute.fused and fits(layers, x.shape[-1]):
+        from upweight.engine.kernels.networks import networks  # needs a jax that not everybody has
+
+        outputs = networks(layers, x.reshape(-1, x.shape[-1]))
+        return outputs.reshape(count, *x.shape[:-1], -1)
+    # Each network gets its own copy of the (small) inputs: the products are then plain batched ones.
+    copies = jnp.broadcast_to(x, (count, *x.shape))
+    return jax.vmap(apply_mlp, in_axes=(0, 0, None))(layers, copies, compute)
+
+
+def apply_critics(critics: MLP, observations: Array, actions: Array, compute: Compute) -> Array:
     """Values [K, B] of actions [B, a] by K critics (stacked), or [K, B, n] of n actions each [B, n, a]."""
     if actions.ndim > observations.ndim:
         observations = jnp.broadcast_to(observations[:, None], (*actions.shape[:-1], observations.shape[-1]))
-    inputs = jnp.concatenate([observations, actions], axis=-1)
-    count = critics[0].weight.shape[0]
-    # Each critic gets its own copy of the (small) inputs: the products are then plain batched ones.
-    copies = jnp.broadcast_to(inputs, (count, *inputs.shape))
-    return jax.vmap(apply_mlp, in_axes=(0, 0, None))(critics, copies, compute)[..., 0]
+    return apply_stacked(critics, jnp.concatenate([observations, actions], axis=-1), compute)[..., 0]
+
+
+@jax.custom_vjp
+def _rounded(weight: Array, rounded: Array) -> Array:
+    """``rounded``, with the gradient going to the weight that it was made of."""
+    return rounded
+
+
+_rounded.defvjp(
+    lambda weight, rounded: (rounded, weight), lambda weight, g: (g.astype(weight.dtype), jnp.zeros_like(g))
+)
+
+
+def with_rounded(states: Any, dtype: Any) -> Any:
+    """States whose networks have their weights rounded to ``dtype`` beside them, if that is another type than their own.
+
+    ``adam_step`` and ``soft_update`` then round what they compute in the same pass over memory, instead of one for each use.
+    """
+    return _map_layers(
+        lambda layer: layer if layer.weight.dtype == dtype else layer._replace(rounded=layer.weight.astype(dtype)),
+        states,
+    )
+
+
+def without_rounded(states: Any) -> Any:
+    return _map_layers(lambda layer: layer._replace(rounded=None), states)
+
+
+def _map_layers(do: Callable[..., Linear], states: Any, *others: Any) -> Any:
+    """Of all networks, not of Adam's moments, which have the same structure."""
+    kinds = (Linear, optax.ScaleByAdamState)
+    return jax.tree.map(
+        lambda part, *rest: do(part, *rest) if isinstance(part, Linear) else (rest[-1] if rest else part),
+        states,
+        *others,
+        is_leaf=lambda part: isinstance(part, kinds),
+    )
+
+
+def _rounded_like(old: Any, new: Any) -> Any:
+    def layer(before: Linear, after: Linear) -> Linear:
+        return after if before.rounded is None else after._replace(rounded=after.weight.astype(before.rounded.dtype))
+
+    return _map_layers(layer, old, new)
 
 
 def soft_update(target: Any, online: Any, tau: Array) -> Any:
     r""":math:`\bar\theta \leftarrow (1 - \tau)\bar\theta + \tau\theta`."""
-    return jax.tree.map(lambda old, new: old + tau * (new - old), target, online)
+    bare = without_rounded(target), without_rounded(online)
+    return _rounded_like(target, jax.tree.map(lambda old, new: old + tau * (new - old), *bare))
 
 
 def init_adam(parameters: Any) -> Any:
@@ -85,8 +152,9 @@ def init_adam(parameters: Any) -> Any:
 
 def adam_step(gradients: Any, moments: Any, parameters: Any, learning_rate: Array) -> tuple[Any, Any]:
     """New parameters and moments."""
-    direction, moments = _ADAM.update(gradients, moments)
-    return jax.tree.map(lambda p, d: p - learning_rate * d, parameters, direction), moments
+    direction, moments = _ADAM.update(without_rounded(gradients), moments)
+    new = jax.tree.map(lambda p, d: p - learning_rate * d, without_rounded(parameters), direction)
+    return _rounded_like(parameters, new), moments
 
 
 def cosine_decay(step: Array, total: Array) -> Array:

@@ -13,6 +13,7 @@ from upweight.base.text import size
 from upweight.data.dataset import Dataset
 from upweight.engine.algorithm import Setup
 from upweight.engine.device import device_is_host, device_memory
+from upweight.engine.kernels.choice import worthwhile
 from upweight.engine.run import Run, program_key
 from upweight.engine.schedule import BLOCK_UPDATES
 
@@ -31,6 +32,7 @@ class ProgramPlan:
     bytes_per_agent: int
     bytes_of_data: int  # on each device
     most_devices: int = 1
+    fused: bool = False  # whether the fused kernels compute its networks
 
     @property
     def num_devices(self) -> int:
@@ -49,7 +51,8 @@ class ProgramPlan:
 
     def __str__(self) -> str:
         text = f"{self.description} x {len(self.runs)}: about {size(self.total_bytes)} "
-        text += f"({size(self.bytes_of_data)} data, {size(self.bytes_per_agent)} per agent)"
+        text += f"({size(self.bytes_of_data)} data, {size(self.bytes_per_agent)} per agent), "
+        text += f"networks by {'fused kernels' if self.fused else 'XLA'}"
         if self.num_devices > 1:
             text += f", over {self.num_devices} devices, the data on each"
             text += f"; {self.spare_places} more agents would take no longer" if self.spare_places else ""
@@ -75,7 +78,13 @@ class Plan:
 
 
 def make_plan(
-    dataset: Dataset, runs: Sequence[Run], setup: Setup, *, max_agents: int | None, num_devices: int = 1
+    dataset: Dataset,
+    runs: Sequence[Run],
+    setup: Setup,
+    *,
+    max_agents: int | None,
+    num_devices: int = 1,
+    kernels: str = "auto",
 ) -> Plan:
     """Group runs that can share a program and split groups that would not fit."""
     if max_agents is not None:
@@ -99,7 +108,9 @@ def make_plan(
         each = math.ceil(len(members) / parts)
         for first_place in range(0, len(members), each):
             chosen = tuple(members[first_place : first_place + each])
-            programs.append(ProgramPlan(chosen, first.method.name, per_agent, shared, num_devices))
+            work = first.config.hidden_units, len(chosen) // num_devices, first.method.network_rows(first.config)
+            fused = setup.compute.fused and (kernels == "fused" or worthwhile(*work))
+            programs.append(ProgramPlan(chosen, first.method.name, per_agent, shared, num_devices, fused))
     return Plan(tuple(programs), limit)
 
 
@@ -109,7 +120,7 @@ def agent_bytes(dataset: Dataset, run: Run, setup: Setup) -> int:
     shapes = jax.eval_shape(lambda: method.init(jax.random.key(0), setup, config))
     state = sum(leaf.size * leaf.dtype.itemsize for leaf in jax.tree.leaves(shapes))
     widths = sum(config.hidden_units) + setup.observation_size + setup.action_size
-    activations = method.network_rows(config) * widths * setup.compute.itemsize
+    activations = method.network_rows(config) * widths * setup.compute.dtype.itemsize
     tables = dataset.num_episodes * 12 * (2 if run.actor_weighting is not None else 1)
     draws = 8 * BLOCK_UPDATES * config.batch_size
     return int(_STATE_COPIES * state + _ACTIVATION_COPIES * activations + tables + draws)

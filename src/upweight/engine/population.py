@@ -13,6 +13,7 @@ import jax.numpy as jnp
 from upweight.engine.algorithm import Algorithm, Array, Batch, Batches, Setup
 from upweight.engine.choices import Choices, take_choices
 from upweight.engine.config import Config
+from upweight.engine.nn import with_rounded, without_rounded
 from upweight.engine.sampling import EpisodeLayout, EpisodeTable, draw_steps
 from upweight.engine.schedule import Piece
 from upweight.engine.spread import Spread
@@ -120,8 +121,9 @@ class Program:
         count: int,
     ) -> Progress:
         """``count`` updates; at the end of a block an agent that diverged is put back to where it began, and stays there."""
-        carry = (progress, interval.sums, interval.counts)
-        after, sums, counts = self._updates(carry, agents, data, first, count)
+        begun = progress._replace(states=with_rounded(progress.states, self.setup.compute.dtype))
+        after, sums, counts = self._updates((begun, interval.sums, interval.counts), agents, data, first, count)
+        after = after._replace(states=without_rounded(after.states))
         lost = ends_block & (after.diverged_at < 0) & ~jax.vmap(_all_finite)(after.states)
         diverged_at = jnp.where(lost, first + count - 1, after.diverged_at)
         healthy = diverged_at < 0

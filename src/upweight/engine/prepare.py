@@ -14,6 +14,8 @@ from upweight.data.dataset import Dataset
 from upweight.data.statistics import episode_mass
 from upweight.data.validate import as_episode_index
 from upweight.engine.algorithm import Algorithm, Setup
+from upweight.engine.kernels.choice import use_fused
+from upweight.engine.nn import Compute
 from upweight.engine.population import Agents, Data
 from upweight.engine.run import Run, weighting_key
 from upweight.engine.sampling import EpisodeLayout, EpisodeTable, make_table
@@ -37,10 +39,10 @@ def action_size(dataset: Dataset) -> int:
     return dataset.num_actions or int(actions.max()) + 1
 
 
-def make_setup(dataset: Dataset, precision: str) -> Setup:
-    dtype, compute = PRECISIONS[precision]
+def make_setup(dataset: Dataset, precision: str, kernels: str = "auto") -> Setup:
+    dtype, compute = (jnp.dtype(name) for name in PRECISIONS[precision])
     features = int(np.prod(dataset.observation_shape)) if dataset.observation_shape else 1
-    return Setup(features, action_size(dataset), jnp.dtype(dtype), jnp.dtype(compute))
+    return Setup(features, action_size(dataset), dtype, Compute(compute, use_fused(kernels, compute)))
 
 
 def make_data(dataset: Dataset, method: Algorithm, setup: Setup) -> Data:

@@ -59,13 +59,14 @@ def plan_training(
     precision: str = "float32",
     max_agents: int | None = None,
     devices: Devices = None,
+    kernels: str = "auto",
 ) -> Plan:
-    """How the runs would be packed, and the memory they would take; compiles nothing."""
+    """How the runs would be packed, the memory they would take, and what computes their networks; trains nothing."""
     dataset, num_devices = as_dataset(dataset), len(choose_devices(devices))
     with number_types(precision):
         check_runs(dataset, runs)
-        setup = make_setup(dataset, precision)
-        return make_plan(dataset, runs, setup, max_agents=max_agents, num_devices=num_devices)
+        setup = make_setup(dataset, precision, kernels)
+        return make_plan(dataset, runs, setup, max_agents=max_agents, num_devices=num_devices, kernels=kernels)
 
 
 def train(
@@ -79,6 +80,7 @@ def train(
     log_every_updates: int | None = None,
     checkpoint_every_updates: int | None = None,
     max_agents: int | None = None,
+    kernels: str = "auto",
     deadline: float | None = None,
     callbacks: Sequence[Callback] = (),
     evaluate_every: int | None = None,
@@ -93,7 +95,8 @@ def train(
     ``precision``: "float32", "bfloat16" (products and activations; parameters stay float32) or "float64". With an ``output``
     folder, metrics, policies and a checkpoint a minute are written there, and ``resume=True`` goes on after an interruption.
     ``callbacks`` are called with the new metric records at each log interval. ``max_agents`` limits how many train together; a
-    training that goes on keeps the programs that it began with. ``progress`` shows a bar, by default in terminals and notebooks.
+    training that goes on keeps the programs that it began with. ``kernels``: what computes networks in bfloat16, "xla", "fused"
+    (on a Hopper GPU) or the faster of the two. ``progress`` shows a bar, by default in terminals and notebooks.
     Ctrl-C takes effect when the updates of the moment (about two seconds) are done and a checkpoint is written; a second at once.
     ``evaluate_every`` so many updates, and at the end, policies play (beside the training, unless the device is the CPU) in the
     environment that the dataset names or ``evaluate_with`` says (a name, or an :class:`~upweight.Evaluator`). The training is the
@@ -111,8 +114,8 @@ def train(
     dataset, chosen = as_dataset(dataset), choose_devices(devices)
     with showing(progress), number_types(precision), compilation_cache():
         runs, comparison = _check(dataset, runs, holdout)
-        setup = make_setup(dataset, precision)
-        plan = make_plan(dataset, runs, setup, max_agents=max_agents, num_devices=len(chosen))
+        setup = make_setup(dataset, precision, kernels)
+        plan = make_plan(dataset, runs, setup, max_agents=max_agents, num_devices=len(chosen), kernels=kernels)
         parts = make_parts(dataset, runs)
         watch = None if evaluate_every is None else make_watch(evaluate_every, evaluate_with, dataset, runs, setup)
         folder = None
@@ -125,8 +128,9 @@ def train(
         for number, part in enumerate(plan.programs):
             mine, learned = [runs[place] for place in part.runs], [parts[place] for place in part.runs]
             spread = Spread(len(mine), chosen)
+            here = setup.with_kernels(part.fused)
             task = _Task(
-                dataset, part.runs, mine, learned, num_updates, setup, spread, log_every_updates, evaluate_every
+                dataset, part.runs, mine, learned, num_updates, here, spread, log_every_updates, evaluate_every
             )
             recorder = None if folder is None else _Recorder(folder, number, task, checkpoint_every_updates, deadline)
             with Points(watch, folder, number) if watch is not None else contextlib.nullcontext() as points:

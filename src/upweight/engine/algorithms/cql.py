@@ -116,8 +116,9 @@ def critic_loss(
     critics: MLP, batch: Batch, target: Array, actions: Array, log_densities: Array, weight: Array, setup: Setup
 ) -> tuple[Array, Array]:
     """Loss and its conservative part; ``actions`` [B, 3n, a] with their log-densities [B, 3n]."""
-    q = apply_critics(critics, batch.observations, batch.actions, setup.compute)  # [2, B]
-    others = apply_critics(critics, batch.observations, actions, setup.compute)  # [2, B, 3n]
+    every = jnp.concatenate([batch.actions[:, None], actions], axis=1)  # one pass for all
+    values = apply_critics(critics, batch.observations, every, setup.compute)  # [2, B, 1 + 3n]
+    q, others = values[..., 0], values[..., 1:]
     gap = jax.nn.logsumexp(others - log_densities, axis=-1) - q
     conservative = batch_mean(jnp.mean(gap, axis=0), batch.weights)
     td = batch_mean(jnp.sum((q - target) ** 2, axis=0), batch.weights)

@@ -12,7 +12,7 @@ import jax.numpy as jnp
 from upweight.engine.algorithm import Algorithm, Array, Batch, Batches, Hyper, Metrics, PolicyParts, Setup
 from upweight.engine.config import Config, traced
 from upweight.engine.losses import batch_mean, expectile, td_target
-from upweight.engine.nn import MLP, adam_step, apply_mlp, cosine_decay, init_adam, init_mlp, soft_update
+from upweight.engine.nn import MLP, adam_step, apply_mlp, apply_stacked, cosine_decay, init_adam, init_mlp, soft_update
 
 
 @dataclass(frozen=True)
@@ -59,7 +59,7 @@ def init(key: Array, setup: Setup, config: DiscreteIQLConfig) -> State:
 
 def values(critics: MLP, batch: Batch, setup: Setup) -> Array:
     """[2, B] of the actions taken."""
-    every = jax.vmap(apply_mlp, in_axes=(0, None, None))(critics, batch.observations, setup.compute)
+    every = apply_stacked(critics, batch.observations, setup.compute)
     return jnp.take_along_axis(every, batch.actions[None, :, None], axis=-1)[..., 0]
 
 

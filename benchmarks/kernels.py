@@ -1,0 +1,134 @@
+"""The fused kernels on a GPU: are they right, and how fast beside XLA's, in turn and in one process?
+
+    python benchmarks/kernels.py check
+    python benchmarks/kernels.py time --agents 1 16 256
+
+``check`` compares outputs and all gradients with float32 products at full precision, beside plain bfloat16, for the shapes of our
+tasks and odd ones; and two runs bit by bit. ``time`` measures agent-updates per second of whole updates, weighted sampling
+included, as train_throughput.py does. CQL needs memory: at most 64 agents are wise.
+"""
+
+import argparse
+import itertools
+import time
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+import train_throughput as throughput
+from measure import record
+from upweight.engine.kernels.networks import networks
+from upweight.engine.nn import Linear
+from upweight.engine.population import Program
+
+# agents, networks of each, rows, inputs, hidden layers, outputs
+SHAPES = [
+    (70, 2, 256, 14, 2, 1),  # Hopper's critics
+    (70, 1, 256, 11, 2, 3),
+    (33, 2, 256, 23, 2, 1),  # HalfCheetah's and Walker2d's
+    (33, 2, 256, 35, 2, 1),  # Ant's
+    (9, 1, 256, 27, 3, 16),  # Ant's actor in CQL
+    (9, 2, 31 * 256, 14, 3, 1),  # CQL
+    (5, 2, 31 * 100, 23, 3, 1),
+    (3, 2, 100, 35, 3, 1),  # odd batches
+    (1, 1, 1, 63, 2, 16),
+]
+
+
+def make(agents: int, count: int, rows: int, inputs: int, depth: int, outputs: int) -> tuple[Any, Any, Any]:
+    sizes, layers = (inputs, *[256] * depth, outputs), []
+    for number, (a, b) in enumerate(itertools.pairwise(sizes)):
+        keys = jax.random.split(jax.random.fold_in(jax.random.key(0), number))
+        shapes = ((agents, count, a, b), (agents, count, b))
+        values = zip(keys, shapes, strict=True)
+        layers.append(Linear(*(jax.random.uniform(k, s, minval=-(a**-0.5), maxval=a**-0.5) for k, s in values)))
+    x = jax.random.normal(jax.random.key(1), (agents, rows, inputs))
+    return tuple(layers), x, jax.random.normal(jax.random.key(2), (agents, count, rows, outputs))
+
+
+def plain(layers: Any, x: Any, dtype: Any = jnp.bfloat16) -> Any:
+    h = jnp.broadcast_to(x, (layers[0].weight.shape[0], *x.shape)).astype(dtype)
+    for number, (weight, bias, _) in enumerate(layers):
+        precision = "highest" if dtype == jnp.float32 else None
+        h = jnp.matmul(h, weight.astype(dtype), precision=precision) + bias[:, None].astype(dtype)
+        h = jax.nn.relu(h) if number < len(layers) - 1 else h.astype(jnp.float32)
+    return h
+
+
+def gradients(function: Any) -> Any:
+    """Loss, and its gradients by weights and, on its own, by inputs: the two passes that training makes."""
+
+    def loss(layers: Any, x: Any, y: Any) -> Any:
+        return jnp.mean((function(layers, x) - y) ** 2)
+
+    both = [jax.value_and_grad(loss), jax.grad(loss, argnums=1)]
+    return jax.jit(lambda *arrays: [jax.vmap(each)(*arrays) for each in both])
+
+
+def errors(found: Any, exact: Any) -> list[float]:
+    pairs = zip(jax.tree.leaves(found), jax.tree.leaves(exact), strict=True)
+    return [float(jnp.linalg.norm((a - b).ravel()) / jnp.linalg.norm(b.ravel())) for a, b in pairs]
+
+
+def check() -> list[dict[str, Any]]:
+    rows = []
+    for shape in SHAPES:
+        arrays = make(*shape)
+        exact = gradients(lambda layers, x: plain(layers, x, jnp.float32))(*arrays)
+        began = time.perf_counter()
+        fused = jax.block_until_ready(gradients(networks)(*arrays))
+        compiling = time.perf_counter() - began
+        again = gradients(networks)(*arrays)
+        equal = all(bool((a == b).all()) for a, b in zip(jax.tree.leaves(fused), jax.tree.leaves(again), strict=True))
+        ours, theirs = errors(fused, exact), errors(gradients(plain)(*arrays), exact)
+        worst = max(a / max(b, 1e-4) for a, b in zip(ours, theirs, strict=True))
+        row = {"shape": shape, "fused": max(ours), "plain": max(theirs), "worst_ratio": worst, "bit_equal": equal}
+        rows.append(row | {"first_call_seconds": round(compiling, 1)})
+        print(rows[-1], flush=True)
+    return rows
+
+
+def compare(name: str, agents: int, seconds: float, rounds: int, dataset: Any) -> list[dict[str, Any]]:
+    rates: dict[str, list[float]] = {"xla": [], "fused": []}
+    first, advances = {}, {}
+    for kernels in rates:
+        began = time.perf_counter()
+        advances[kernels] = throughput.prepare(name, agents, "bfloat16", dataset, Program, kernels=kernels)
+        advances[kernels](1)
+        first[kernels] = time.perf_counter() - began
+    for _ in range(rounds):
+        for kernels, found in rates.items():
+            found.append(throughput.measure(advances[kernels], name, agents, seconds)[0])
+    rows = []
+    for kernels, found in rates.items():
+        rate = float(np.median(found))
+        row = {"algorithm": name, "agents": agents, "kernels": kernels, "agent_updates_per_s": round(rate)}
+        row |= throughput.roofline_share(name, "bfloat16", rate) | {"first_call_seconds": round(first[kernels], 1)}
+        rows.append(row)
+        print(row, flush=True)
+    return rows
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("what", choices=["check", "time"])
+    parser.add_argument("--algorithms", nargs="+", default=["bc", "td3_bc", "iql", "cql"])
+    parser.add_argument("--agents", nargs="+", type=int, default=[256])
+    parser.add_argument("--seconds", type=float, default=2.0)
+    parser.add_argument("--rounds", type=int, default=3)
+    arguments = parser.parse_args()
+    if arguments.what == "check":
+        rows = check()
+    else:
+        dataset = throughput.make_dataset(200_000)
+        cases = list(itertools.product(arguments.algorithms, arguments.agents))
+        measured = [(name, min(agents, 64) if name == "cql" else agents) for name, agents in cases]
+        rows = [row for case in measured for row in compare(*case, arguments.seconds, arguments.rounds, dataset)]
+    about = {"device": jax.devices()[0].device_kind}
+    print(f"wrote {record(f'kernels_{arguments.what}', ['upweight', 'jax', 'numpy'], rows, about=about)}")
+
+
+if __name__ == "__main__":
+    main()

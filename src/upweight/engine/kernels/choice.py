@@ -1,0 +1,71 @@
+"""Where the kernels are used: the one place that knows versions, devices and shapes."""
+
+import logging
+from collections.abc import Sequence
+from functools import cache
+from typing import Any
+
+import jax
+
+from upweight.base.errors import ConfigError
+from upweight.base.names import hint
+
+CHOICES = ("auto", "xla", "fused")
+_UNITS, _OUTPUTS, _INPUTS = 256, 16, 63  # of each hidden layer; at most in the last one; at most that go in
+# With fewer the GPU is not filled and XLA is faster: at 16 agents 1.2 to 1.5 times, except for CQL with its many rows, where it
+# is slower by as much (benchmarks/results/kernels_time.json).
+_MANY_AGENTS, _MANY_ROWS = 64, 2**18
+_log = logging.getLogger("upweight")
+
+
+def use_fused(choice: str, compute: Any) -> bool:
+    """Whether products in ``compute`` go through the kernels; "fused" where they cannot is an error."""
+    if choice not in CHOICES:
+        raise ConfigError(f"kernels: expected one of {', '.join(CHOICES)}, found {choice!r}; {hint(choice, CHOICES)}")
+    reason = None if choice == "xla" else obstacle(compute)
+    if choice == "fused" and reason is not None:
+        raise ConfigError(f"kernels: 'fused' was asked for, but {reason}; use 'auto' or 'xla'")
+    return choice != "xla" and reason is None
+
+
+def obstacle(compute: Any) -> str | None:
+    """Why the kernels cannot be used here, or None."""
+    if jax.numpy.dtype(compute) != jax.numpy.bfloat16:
+        return f"they compute in bfloat16, and the precision is {jax.numpy.dtype(compute)}"
+    if jax.default_backend() != "gpu" or jax.devices()[0].compute_capability != "9.0":
+        return f"they need a GPU of compute capability 9.0, and the device is {jax.devices()[0].device_kind}"
+    if jax.__version_info__ < (0, 11):
+        return f"they need jax 0.11, and this is {jax.__version__}"
+    return None if _can_be_built() else "they could not be built"
+
+
+@cache
+def _can_be_built() -> bool:
+    """Whether the smallest one compiles: their interface is young, and a later jax may have changed it."""
+    try:
+        from upweight.engine.kernels.networks import networks
+        from upweight.engine.nn import Linear
+
+        sizes = ((3, _UNITS), (_UNITS, _UNITS), (_UNITS, 1))
+        layers = [Linear(jax.numpy.zeros((1, a, b)), jax.numpy.zeros((1, b))) for a, b in sizes]
+        jax.jit(networks).lower(tuple(layers), jax.numpy.zeros((1, 3))).compile()
+    except Exception as error:  # of any kind: jax's internals are on the way
+        _log.warning("the fused kernels cannot be built, and XLA's are used: %s: %s", type(error).__name__, error)
+        return False
+    return True
+
+
+def worthwhile(hidden_units: Sequence[int], agents: int, rows: int) -> bool:
+    """Whether so many agents, each with ``rows`` of inputs to networks per update, are faster with the kernels than without."""
+    known = _depth_fits(len(hidden_units)) and set(hidden_units) == {_UNITS}
+    return known and (agents >= _MANY_AGENTS or agents * rows >= _MANY_ROWS)
+
+
+def fits(layers: Any, inputs: int) -> bool:
+    """Whether networks (layers [..., in, out]) have a shape that the kernels know: two or three hidden layers of 256."""
+    *hidden, outputs = (layer.weight.shape[-1] for layer in layers)
+    return _depth_fits(len(hidden)) and set(hidden) == {_UNITS} and outputs <= _OUTPUTS and inputs <= _INPUTS
+
+
+def _depth_fits(depth: int) -> bool:
+    return depth in (2, 3)

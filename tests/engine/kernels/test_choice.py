@@ -1,0 +1,41 @@
+"""Where the kernels are used."""
+
+import itertools
+
+import jax.numpy as jnp
+import pytest
+
+from upweight.base.errors import ConfigError
+from upweight.engine.kernels.choice import fits, use_fused
+from upweight.engine.nn import Linear
+
+
+def test_elsewhere_xla_computes() -> None:
+    assert not use_fused("auto", jnp.bfloat16) and not use_fused("xla", jnp.bfloat16)
+    with pytest.raises(
+        ConfigError, match="'fused' was asked for, but they compute in bfloat16, and the precision is float32"
+    ):
+        use_fused("fused", jnp.float32)
+    with pytest.raises(ConfigError, match=r"compute capability 9.0, and the device is cpu; use 'auto' or 'xla'"):
+        use_fused("fused", jnp.bfloat16)
+    with pytest.raises(
+        ConfigError, match=r"kernels: expected one of auto, xla, fused, found 'fuse'.*did you mean 'fused'"
+    ):
+        use_fused("fuse", jnp.bfloat16)
+
+
+@pytest.mark.parametrize(
+    ("sizes", "known"),
+    [
+        ((14, 256, 256, 1), True),
+        ((63, 256, 256, 256, 16), True),
+        ((64, 256, 256, 1), False),
+        ((14, 256, 1), False),
+        ((14, 256, 256, 256, 256, 1), False),
+        ((14, 256, 128, 1), False),
+        ((14, 256, 256, 17), False),
+    ],
+)
+def test_shapes(sizes: tuple[int, ...], known: bool) -> None:
+    layers = [Linear(jnp.zeros((a, b)), jnp.zeros(b)) for a, b in itertools.pairwise(sizes)]
+    assert fits(layers, sizes[0]) == known

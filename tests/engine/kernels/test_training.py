@@ -1,0 +1,60 @@
+"""Whole updates with the kernels (written out in plain JAX) and without."""
+
+from typing import Any
+
+import jax
+import numpy as np
+import pytest
+
+import upweight as uw
+from support import kernels as written_out
+from support.training import build, dataset_for
+from upweight.engine.algorithm import algorithms
+from upweight.engine.kernels import networks as module
+from upweight.engine.population import Program
+from upweight.engine.schedule import Piece
+
+
+@pytest.fixture
+def rows(monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """How many each pass through the kernels had."""
+    seen: list[int] = []
+
+    def forward(x: Any, *arrays: Any, **options: Any) -> Any:
+        seen.append(x.shape[1])
+        return written_out.forward(x, *arrays, **options)
+
+    monkeypatch.setattr(module, "forward", forward)
+    for each in ("backward_to_weights", "backward_to_inputs", "weight_gradient"):
+        monkeypatch.setattr(module, each, getattr(written_out, each))
+    return seen
+
+
+def programs(name: str) -> tuple[Program, Program, Any, Any]:
+    changes = {"action_samples": 2} if name == "cql" else {}
+    config = uw.algorithm_config(name, batch_size=8, **changes)
+    runs = [uw.Run(config, "rw", seed) for seed in range(2)]
+    plain, agents, data = build(runs, dataset_for(name, num_episodes=5), "bfloat16")
+    return plain, Program(plain.algorithm, plain.config, plain.setup.with_kernels(True)), agents, data
+
+
+@pytest.mark.parametrize("name", sorted(algorithms()))
+def test_all_algorithms_use_them(name: str, rows: list[int]) -> None:
+    """Every network of theirs passes through the kernels, each batch in one tile."""
+    _, fused, agents, data = programs(name)
+    jax.make_jaxpr(lambda progress: fused.advance(progress, agents, data, Piece(0, 2)))(fused.start(agents))
+    assert set(rows) == {128}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ["iql"])
+def test_losses_agree(name: str, rows: list[int]) -> None:
+    """Over four updates, as roundings allow."""
+    plain, fused, agents, data = programs(name)
+    found = []
+    for program in (plain, fused):
+        progress = program.advance(program.start(agents), agents, data, Piece(0, 4))
+        assert (np.asarray(progress.diverged_at) < 0).all()
+        found.append(jax.device_get(progress.interval.sums))
+    for metric, sums in found[0].items():
+        np.testing.assert_allclose(found[1][metric], sums, rtol=0.03, atol=0.02, err_msg=metric)
