@@ -20,7 +20,7 @@ from upweight.engine.kernels.forward import OUTPUTS, forward
 from upweight.engine.kernels.tiles import BF16, F32, TILE, barrier
 from upweight.engine.kernels.weight_gradient import weight_gradient
 
-MANY_ROWS = 0  # from which the last activations are not kept
+MANY_ROWS = 1024  # from which the last activations are more to write than the gradients of weights are to read
 Layers = tuple[Any, ...]  # Linear: weights [K, in, out], biases [K, out] and maybe rounded weights of K networks
 
 
@@ -70,7 +70,7 @@ def _networks_backward(saved: Any, g: Any) -> tuple[Any, Any]:
     gradients.append(_over_agents(_first_gradient, shares_first=True)(padded, first, deltas[0]))
     gradients += [_over_agents(_gradient)(h, delta) for h, delta in zip(hidden, deltas[1:], strict=False)]
     if _spares_last(layers, padded):
-        (weight, bias), (d_weight, d_bias) = middle[-1], gradients[-1]
+        (weight, bias), (d_weight, d_bias) = middle[-1], barrier(gradients[-1])  # this sum would spoil Adam's pass
         summed = jnp.sum(weight.astype(F32) * d_weight, axis=1) + bias.astype(BF16).astype(F32) * d_bias
         d_last = (summed / jnp.where(last == 0, 1, last))[..., None]
     else:
