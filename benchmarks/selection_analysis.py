@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 from measure import record
 from upweight.base.text import table
 from upweight.report.statistics.ranks import rank_correlation
-from upweight.selection.rule import Baseline, Evidence, Rule
+from upweight.selection.rule import Baseline, Evidence, SelectionRule
 
 RESAMPLES, TOPS = 2000, (1, 3, 5)
 Row = dict[str, Any]
@@ -110,7 +110,7 @@ def decide(rows: list[Row]) -> dict[str, Any]:
     made = [Evidence(name, np.array([rows[place]["fqe"] for place in places]), 0.0) for name, places in groups.items()]
     evidence = {each.name: each for each in made}
     clone = evidence.pop(base)
-    decision = Rule().decide(list(evidence.values()), Baseline(base, clone.mean, clone.spread))
+    decision = SelectionRule().decide(list(evidence.values()), Baseline(base, clone.mean, clone.spread))
     default = float(true[finished(rows, weighting="rw 0.1")].mean())
     taken = base if decision.chosen is None else list(evidence)[decision.chosen]
     worth = float(true[groups[taken]].mean())

@@ -67,6 +67,9 @@ from upweight.rollout.environments import (
 from upweight.rollout.evaluate import Evaluation as Evaluation, Evaluator as Evaluator, evaluate as evaluate
 from upweight.samplers.episode import EpisodeSampler as EpisodeSampler
 from upweight.samplers.step import StepSampler as StepSampler
+from upweight.selection.outcome import Selection as Selection
+from upweight.selection.rule import SelectionRule as SelectionRule
+from upweight.selection.select import select as select
 from upweight.studies.experiment_file import (
     Experiment as Experiment,
     find_experiment as find_experiment,

@@ -5,13 +5,13 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from upweight.base.errors import DatasetError, RolloutError
+from upweight.base.errors import RolloutError
 from upweight.base.files import write_json
 from upweight.base.text import number, table
 from upweight.cli.options import add_environment, add_json, add_overwrite, check_free, count
 from upweight.cli.terminal import print_json
 from upweight.inspection.effect import describe_weighting
-from upweight.policies.policy import Policy, load_policy
+from upweight.policies.policy import Policy, find_policies, load_policy
 from upweight.rollout.evaluate import Evaluation, evaluate
 
 NAME = "evaluate"
@@ -80,19 +80,6 @@ def run(arguments: argparse.Namespace) -> None:
     print(show(report["policies"], results))
     if arguments.trained.is_dir():
         print(f"\nwrote {arguments.trained / FILE}")
-
-
-def find_policies(path: Path) -> list[Path]:
-    """The policy files of a training's folder, in the order of its runs; or the one file given."""
-    if not path.is_dir():
-        return [path]
-    found = sorted((path / "policies").glob("*.safetensors"))
-    if not found:
-        raise DatasetError(
-            f"{path}: expected policies/run-000.safetensors, ... in it, found none; "
-            "give the folder of a finished `upweight train`, or one policy file"
-        )
-    return found
 
 
 def named_environment(policies: Sequence[Policy], path: Path) -> str:

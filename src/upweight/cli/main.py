@@ -10,7 +10,21 @@ from upweight.base.errors import UpweightError
 from upweight.base.interrupts import answering
 from upweight.base.names import hint
 from upweight.base.progress import ProgressBar, listening
-from upweight.cli import convert, demo, evaluate, inspect, make, mix, pack, replicate, report, sweep, train, weights
+from upweight.cli import (
+    convert,
+    demo,
+    evaluate,
+    inspect,
+    make,
+    mix,
+    pack,
+    replicate,
+    report,
+    select,
+    sweep,
+    train,
+    weights,
+)
 from upweight.cli.terminal import INTERRUPTED, answer_interrupt, print_error, show_warnings_as_lines
 
 COMMANDS = (
@@ -23,6 +37,7 @@ COMMANDS = (
     weights,
     train,
     evaluate,
+    select,
     sweep,
     report,
     replicate,

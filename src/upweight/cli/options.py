@@ -194,7 +194,7 @@ def _settings() -> dict[str, dict[str, tuple[type, Field[Any]]]]:
     return found
 
 
-def add_settings(parser: argparse.ArgumentParser, *, what: str, example: str) -> None:
+def add_settings(parser: argparse._ActionsContainer, *, what: str, example: str) -> None:
     parser.add_argument(
         "--set",
         action="append",

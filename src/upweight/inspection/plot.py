@@ -55,10 +55,11 @@ def plot_weights(dataset: Dataset, weights: dict[str, NDArray[np.float64]], path
     axis.set_title(f"{dataset.num_episodes:,} episodes, {dataset.num_steps:,} steps", fontsize=10)
     axis.legend(frameon=False, fontsize=8, loc="upper center", ncols=3)
     axis.spines[["top", "right"]].set_visible(False)
-    _save(figure, path)
+    save_figure(figure, path)
 
 
-def _save(figure: Any, path: Path) -> None:
+def save_figure(figure: Any, path: Path) -> None:
+    """Write a picture, completely or not at all; the suffix says of which kind."""
     suffix = path.suffix.lower().removeprefix(".")
     if suffix not in {"png", "svg", "pdf"}:
         raise DatasetError(f"{path}: expected a picture that ends in .png, .svg or .pdf")

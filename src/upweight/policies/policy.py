@@ -173,6 +173,19 @@ def load_policy(path: str | Path) -> Policy:
     return policy
 
 
+def find_policies(path: Path) -> list[Path]:
+    """The policy files of a training's folder (in the order of its runs) or of a sweep's store; or the one file given."""
+    if not path.is_dir():
+        return [path]
+    found = sorted((path / "policies").glob("*.safetensors"))
+    if not found:
+        raise DatasetError(
+            f"{path}: expected policies/run-000.safetensors, ... in it, found none; "
+            "give the folder of a finished `upweight train`, or one policy file"
+        )
+    return found
+
+
 def _check(policy: Policy, path: Path) -> None:
     """Refuse layers that do not fit together."""
     if policy.kind not in KINDS:

@@ -12,7 +12,7 @@ on luck, not what all of them have wrong in common: that is what the veto and th
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -54,6 +54,24 @@ class Evidence:
         return bool(np.isfinite(self.estimates).all())
 
 
+def without_common_luck(candidates: Sequence[Evidence]) -> list[Evidence]:
+    r"""Estimates less what those of one evaluation seed have in common over the C candidates; means stay.
+
+    Evaluations of one seed draw the same batches for all policies, and err together. With :math:`u_s` the mean over candidates
+    of seed s, less that over seeds, :math:`x'_{c,k,s} = m_c + \sqrt{C/(C-1)}\,(x_{c,k,s} - u_s - m_c)`: the factor makes up for
+    what of a candidate's own luck goes with the mean.
+    """
+    whole = [each for each in candidates if each.is_whole]
+    if len(whole) < 2:
+        return list(candidates)
+    common = np.mean([each.estimates.mean(axis=0) for each in whole], axis=0)  # [S]
+    common, scale = common - common.mean(), np.sqrt(len(whole) / (len(whole) - 1))
+    return [
+        replace(each, estimates=each.mean + scale * (each.estimates - common - each.mean)) if each.is_whole else each
+        for each in candidates
+    ]
+
+
 @dataclass(frozen=True)
 class Baseline:
     """What a choice must beat."""
@@ -74,12 +92,12 @@ class Decision:
 
 
 @dataclass(frozen=True)
-class Rule:
+class SelectionRule:
     """How careful to be."""
 
     pessimism: float = 1.0  # k: standard deviations below the mean that candidates are ranked by
     margin: float = 2.0  # z: how far above the baseline, in standard deviations of the difference
-    max_outside: float = 0.5  # share of actions outside the data's support from which on estimates mean nothing
+    max_outside: float = 0.3  # share of actions outside the data's support from which on estimates mean nothing
 
     def __post_init__(self) -> None:
         for name, high in (("pessimism", np.inf), ("margin", np.inf), ("max_outside", 1.0)):
