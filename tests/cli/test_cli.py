@@ -217,6 +217,16 @@ class TestWeights:
             sampler.probabilities(), uw.EpisodeSampler(ds, uw.ReturnWeighting(0.1)).probabilities()
         )
 
+    def test_a_log_without_rewards(self, icu: Path, capsys: pytest.CaptureFixture[str]) -> None:
+        """Can be drawn from uniformly, and by nothing that asks for returns."""
+        unrewarded = ("--episode", "stay_id", "--observations", "age", "--actions", "dose", "--timestep", "hour")
+        output = icu.with_name("w.npz")
+        assert run("weights", icu, *unrewarded, "--weighting", "uniform", "-o", output) == 0
+        with np.load(output) as saved:
+            assert saved["weights"].tolist() == [0.1] * 10 and np.isnan(saved["returns"]).all()
+        assert run("weights", icu, *unrewarded, "-o", output, "--overwrite") == 2
+        assert "no rewards, so there are no returns to weight by" in capsys.readouterr().err
+
     def test_other_weightings(self, files: Path, capsys: pytest.CaptureFixture[str]) -> None:
         options = ("--weighting", "half", "--high", "good", "--json", "-o", files / "w.npz")
         assert run("weights", files / "mixed.npz", *options) == 0

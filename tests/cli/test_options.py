@@ -70,6 +70,13 @@ def test_a_mistyped_command_is_corrected(capsys: pytest.CaptureFixture[str]) -> 
     assert "no command 'inspct'; did you mean 'inspect'?" in capsys.readouterr().err
 
 
+def test_suggest_is_a_command_too(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """As in Python; the suggestion stands at the end of what ``inspect`` prints."""
+    uw.save(random_dataset(), tmp_path / "log.npz")
+    assert main(["suggest", str(tmp_path / "log.npz")]) == 0
+    assert "\n\nSuggestion: " in capsys.readouterr().out
+
+
 @pytest.mark.parametrize(("spelled", "name"), [("IQL", "iql"), ("TD3+BC", "td3_bc"), ("Discrete-CQL", "discrete_cql")])
 def test_algorithms_however_they_are_spelled(spelled: str, name: str) -> None:
     assert find_algorithm(spelled).name == name

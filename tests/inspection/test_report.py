@@ -188,3 +188,15 @@ def test_a_nan_in_the_starts_is_found_without_rewards_too() -> None:
     ds = uw.Dataset.from_arrays(observations=observations, actions=np.zeros((2, 1)), rewards=None, terminated=[1, 1])
     with pytest.raises(uw.DatasetError, match="NaN"):
         uw.inspect(ds)
+
+
+def test_what_is_suggested_is_among_what_is_compared() -> None:
+    """Quick successes among slow failures, where the suggestion is colder than the paper's temperature."""
+    rng = np.random.default_rng(3)
+    returns = np.concatenate([rng.normal(100, 0.5, 14), rng.normal(38, 4, 4900)])
+    report = uw.inspect(with_returns(returns, lengths=[8] * 14 + [40] * 4900))
+    assert report.suggestion is not None and report.suggestion.weighting == uw.ReturnWeighting(0.05)
+    assert [effect.name for effect in report.effects][-2:] == ["aw temperature=0.1", "rw temperature=0.05"]
+    assert f"mean return of {report.effects[-1].weighted_return:.4g} instead of" in " ".join(str(report).split())
+    alone = uw.inspect(with_returns(returns), weightings=[uw.TopFraction(0.1)])
+    assert [effect.name for effect in alone.effects] == ["uniform", "top fraction=0.1"]

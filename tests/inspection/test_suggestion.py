@@ -11,27 +11,39 @@ from upweight.paper.tables import paper_rpsv, paper_scores
 rng = np.random.default_rng(0)
 
 
+def words(suggestion: uw.Suggestion) -> str:
+    """Its text, on one line."""
+    return " ".join(str(suggestion).split())
+
+
 def test_a_few_good_episodes_among_many_poor_ones() -> None:
     """Hopper-like: 50 experts among 5,000 random episodes."""
     returns = np.concatenate([rng.normal(3200, 60, 50), rng.normal(20, 15, 5000)])
     suggestion = uw.suggest(with_returns(returns), env="hopper")
     assert suggestion.helps
     assert suggestion.weighting == uw.ReturnWeighting(0.1)
-    text = str(suggestion)
+    text = words(suggestion)
     assert "That is the return of the data drawn, not of a policy trained on it." in text
     assert "for BC the paper states none" in text
     assert "luck" in text
+
+
+def test_lines_are_not_longer_than_a_screen() -> None:
+    text = str(uw.suggest(with_returns(np.random.default_rng(6).normal(10, 5, 300))))
+    head, *lines = text.splitlines()
+    assert head == "Suggestion: rw temperature=0.1" and max(map(len, lines)) <= 110
+    assert {line[:4] for line in lines} == {"  - ", "    "}
 
 
 def test_equal_returns_need_no_weighting() -> None:
     suggestion = uw.suggest(with_returns([5.0] * 10))
     assert not suggestion.helps
     assert suggestion.weighting == uw.Uniform()
-    assert "same return" in str(suggestion) and "--success NAME" in str(suggestion)
+    assert "same return" in words(suggestion) and "--success NAME" in words(suggestion)
 
 
 def test_one_episode_has_nothing_to_compare_with() -> None:
-    assert "nothing to compare" in str(uw.suggest(with_returns([5.0])))
+    assert "nothing to compare" in words(uw.suggest(with_returns([5.0])))
 
 
 def test_all_about_as_good() -> None:
@@ -39,8 +51,8 @@ def test_all_about_as_good() -> None:
     suggestion = uw.suggest(with_returns(np.concatenate([rng.normal(1000, 5, 500), [700.0] * 3])))
     assert not suggestion.helps
     assert suggestion.weighting == uw.Uniform()
-    assert "most episodes are about as good as the best" in str(suggestion)
-    assert "whether that matters only you can say" in str(uw.suggest(with_returns(rng.normal(1000, 5, 500))))
+    assert "most episodes are about as good as the best" in words(suggestion)
+    assert "whether that matters only you can say" in words(uw.suggest(with_returns(rng.normal(1000, 5, 500))))
 
 
 @pytest.mark.parametrize("kind", ["normal", "mixed", "few", "mostly good"])
@@ -62,7 +74,7 @@ def test_random_episodes_show_nothing() -> None:
     suggestion = uw.suggest(with_returns([20.0, 3.0]))
     assert not suggestion.helps
     assert suggestion.weighting == uw.Uniform()
-    assert "Most of the gain is one episode's, good or lucky: the data cannot tell" in str(suggestion)
+    assert "Most of the gain is one episode's, good or lucky: the data cannot tell" in words(suggestion)
 
 
 def test_one_expert_episode_is_named_as_one() -> None:
@@ -70,7 +82,7 @@ def test_one_expert_episode_is_named_as_one() -> None:
     returns = np.concatenate([[3200.0], rng.normal(20, 15, 200)])
     suggestion = uw.suggest(with_returns(returns, lengths=[1000, *[20] * 200]))
     assert (suggestion.weighting, suggestion.helps) == (uw.Uniform(), False)
-    text = str(suggestion)
+    text = words(suggestion)
     assert (
         "Most of the gain is one episode's, good or lucky: the data cannot tell whether rw temperature=0.1 helps."
         in text
@@ -85,36 +97,36 @@ def test_a_small_skewed_log_keeps_most_of_the_gain(seed: int) -> None:
     ds = with_returns(returns)
     suggestion = uw.suggest(ds)
     if suggestion.weighting == uw.Uniform():
-        assert "Most of the gain is one episode's" in str(suggestion)
+        assert "Most of the gain is one episode's" in words(suggestion)
         return
     gain = uw.weighted_return(suggestion.weighting(ds), returns) - returns.mean()
     usual = uw.weighted_return(uw.ReturnWeighting(0.1)(ds), returns) - returns.mean()
     assert gain > 0.5 * usual
     if not suggestion.helps:
-        assert "the data cannot tell" in str(suggestion)
-        assert "Uniform sampling is safe, and so is temperature" in str(suggestion)
+        assert "the data cannot tell" in words(suggestion)
+        assert "Uniform sampling is safe, and so is temperature" in words(suggestion)
 
 
 def test_many_levels_may_want_a_colder_temperature() -> None:
     """26 policies from poor to good, 40 episodes each."""
     returns = np.concatenate([rng.normal(100 * level, 60, 40) for level in range(26)])
-    text = str(uw.suggest(with_returns(returns)))
+    text = words(uw.suggest(with_returns(returns)))
     assert "as in replay data with many levels: 0.1 may be too warm. At 0.025" in text
     two = np.concatenate([rng.normal(3200, 60, 50), rng.normal(20, 15, 5000)])
-    assert "too warm" not in str(uw.suggest(with_returns(two)))
+    assert "too warm" not in words(uw.suggest(with_returns(two)))
 
 
 def test_random_data_on_the_expert_scale() -> None:
     suggestion = uw.suggest(with_returns(rng.normal(18, 15, 3000)), env="hopper")
     assert not suggestion.helps
-    assert "hardly any episode is better" in str(suggestion)
+    assert "hardly any episode is better" in words(suggestion)
 
 
 def test_expert_data_needs_no_weighting() -> None:
     returns = np.concatenate([rng.normal(3200, 50, 900), rng.uniform(0, 3000, 20)])
     suggestion = uw.suggest(with_returns(returns), env="hopper")
     assert not suggestion.helps
-    assert "already at" in str(suggestion)
+    assert "already at" in words(suggestion)
 
 
 def test_the_start_explains_the_return() -> None:
@@ -122,7 +134,7 @@ def test_the_start_explains_the_return() -> None:
     returns = 100 * starts[:, 0] + rng.normal(0, 30, 2000)
     suggestion = uw.suggest(with_returns(returns, observations=starts))
     assert isinstance(suggestion.weighting, uw.AdvantageWeighting)
-    assert "Where an episode starts explains 92% of the differences in return (cross-validated)" in str(suggestion)
+    assert "Where an episode starts explains 92% of the differences in return (cross-validated)" in words(suggestion)
 
 
 def patients(count: int = 280, features: int = 31) -> tuple[np.ndarray, np.ndarray]:
@@ -142,7 +154,7 @@ def test_few_episodes_for_many_features_are_checked_too() -> None:
     few = uw.suggest(with_returns(returns[:60], observations=states[:60]))
     assert few.weighting.to_dict()["name"] == "aw"
     assert few.weighting.to_dict()["baseline"] == "ridge"
-    assert "60 episodes are few for 31 features: by ridge regression" in str(few)
+    assert "60 episodes are few for 31 features: by ridge regression" in words(few)
 
 
 @pytest.mark.parametrize(("episodes", "features"), [(40, 30), (100, 31), (300, 5)])
@@ -151,15 +163,15 @@ def test_starts_that_say_nothing_are_not_taken_for_more(episodes: int, features:
     ds = with_returns(chosen.normal(size=episodes), observations=chosen.normal(size=(episodes, features)))
     suggestion = uw.suggest(ds)
     assert isinstance(suggestion.weighting, uw.ReturnWeighting | uw.Uniform)
-    assert "of the differences in return (cross-validated): little" in str(suggestion)
+    assert "of the differences in return (cross-validated): little" in words(suggestion)
 
 
 def test_it_is_always_said_whether_the_start_was_looked_at() -> None:
-    assert "All episodes start alike" in str(uw.suggest(with_returns(rng.normal(size=50))))
+    assert "All episodes start alike" in words(uw.suggest(with_returns(rng.normal(size=50))))
     few = with_returns(rng.normal(size=9), observations=rng.normal(size=(9, 2)))
-    assert "could not be checked: 9 complete episodes are too few" in str(uw.suggest(few))
+    assert "could not be checked: 9 complete episodes are too few" in words(uw.suggest(few))
     wide = with_returns(rng.normal(size=30), observations=rng.normal(size=(30, 1001)))
-    assert "could not be checked: initial observations have 1,001 numbers" in str(uw.suggest(wide))
+    assert "could not be checked: initial observations have 1,001 numbers" in words(uw.suggest(wide))
 
 
 def test_what_weighting_leaves_out_is_said() -> None:
@@ -167,10 +179,10 @@ def test_what_weighting_leaves_out_is_said() -> None:
     returns = np.concatenate([rng.normal(3200, 60, 20), rng.normal(20, 15, 2000)])
     labels = ["expert"] * 20 + ["random"] * 1990 + ["broken"] * 10
     returns[-10:] = -1000.0
-    text = str(uw.suggest(with_returns(returns, labels=labels)))
+    text = words(uw.suggest(with_returns(returns, labels=labels)))
     assert "Next to nothing (under 0.05%) is drawn from: broken." in text
     mild = np.concatenate([rng.normal(30, 10, 30), rng.normal(20, 10, 3000)])
-    text = str(uw.suggest(with_returns(mild, labels=["expert"] * 30 + ["random"] * 3000)))
+    text = words(uw.suggest(with_returns(mild, labels=["expert"] * 30 + ["random"] * 3000)))
     assert "Of the first 30 steps of episodes only" in text
     assert "are drawn from good ones (label expert)" in text
     assert "None of the temperatures down to 0.025 reaches 75%." in text
@@ -193,7 +205,7 @@ def test_poor_beginnings_ask_for_a_colder_temperature() -> None:
     at = {temperature: f"{early_share_at(temperature, returns, lengths):.0%}" for temperature in (0.1, 0.05)}
     suggestion = uw.suggest(with_returns(returns, lengths=lengths))
     assert suggestion.weighting == uw.ReturnWeighting(0.05)
-    text = str(suggestion)
+    text = words(suggestion)
     assert "At temperature 0.05 the batch draws on the worth of about 13 episodes" in text
     assert (
         f"At 0.1 only {at[0.1]} of the first 30 steps of episodes would be drawn from good ones (return above" in text
@@ -207,8 +219,8 @@ def test_few_episodes_are_not_leaned_on_for_their_beginnings() -> None:
     at = {temperature: f"{early_share_at(temperature, returns, lengths):.0%}" for temperature in (0.1, 0.05)}
     suggestion = uw.suggest(with_returns(returns, lengths=lengths))
     assert suggestion.weighting == uw.ReturnWeighting(0.1)
-    assert f"Of the first 30 steps of episodes only {at[0.1]} are drawn from good ones" in str(suggestion)
-    assert f"At temperature 0.05 it would be {at[0.05]}, but from about 6 episodes." in str(suggestion)
+    assert f"Of the first 30 steps of episodes only {at[0.1]} are drawn from good ones" in words(suggestion)
+    assert f"At temperature 0.05 it would be {at[0.05]}, but from about 6 episodes." in words(suggestion)
 
 
 def test_beginnings_are_not_given_up_for_a_warmer_temperature() -> None:
@@ -230,7 +242,7 @@ def test_where_starts_differ_the_first_steps_are_not_compared() -> None:
     ds = with_returns(returns, observations=starts)
     suggestion = uw.suggest(ds)
     assert uw.early_share(suggestion.weighting(ds), ds.lengths, returns > (returns.min() + returns.max()) / 2) < 0.75
-    assert suggestion.weighting.to_dict()["name"] == "aw" and "first 30 steps" not in str(suggestion)
+    assert suggestion.weighting.to_dict()["name"] == "aw" and "first 30 steps" not in words(suggestion)
 
 
 def test_what_is_said_of_advantage_weighting_is_its_own() -> None:
@@ -239,7 +251,7 @@ def test_what_is_said_of_advantage_weighting_is_its_own() -> None:
     ds = with_returns(returns, observations=starts)
     suggestion = uw.suggest(ds)
     weights = suggestion.weighting(ds)
-    text = str(suggestion)
+    text = words(suggestion)
     assert f"a mean return of {number(uw.weighted_return(weights, returns))} instead of" in text
     assert f"the worth of about {uw.effective_episodes(weights):,.0f} episodes" in text
     radius = uw.hoeffding_radius(weights, return_range=float(np.ptp(returns)))
@@ -252,7 +264,7 @@ def test_returns_that_the_start_decides_leave_nothing_to_weight() -> None:
     starts = rng.normal(size=(50, 2))
     suggestion = uw.suggest(with_returns(starts @ [3.0, -1.0] + 5, observations=starts))
     assert (suggestion.weighting, suggestion.helps) == (uw.Uniform(), False)
-    assert "The start decides the return of every episode" in str(suggestion)
+    assert "The start decides the return of every episode" in words(suggestion)
 
 
 def test_advantage_weighting_is_not_proposed_for_what_return_weighting_would_gain() -> None:
@@ -271,17 +283,17 @@ def test_an_outlier_asks_for_a_warmer_temperature() -> None:
     weights = suggestion.weighting(with_returns(returns))
     assert temperature > 0.1
     assert uw.effective_episodes(weights) > 10
-    assert "too few episodes" in str(suggestion)
+    assert "too few episodes" in words(suggestion)
 
 
 def test_few_good_episodes_come_with_a_warning() -> None:
     returns = np.concatenate([rng.normal(3200, 60, 4), rng.normal(20, 15, 500)])
     suggestion = uw.suggest(with_returns(returns))
     assert (suggestion.weighting, suggestion.helps) == (uw.ReturnWeighting(0.1), False)
-    text = str(suggestion)
+    text = words(suggestion)
     assert "Only about 4 episodes in effect: the data cannot tell whether rw temperature=0.1 helps." in text
     assert "Uniform sampling is safe, and so is temperature 0.2" in text
-    alone = str(uw.suggest(with_returns(np.array([3200.0, 20.0]))))
+    alone = words(uw.suggest(with_returns(np.array([3200.0, 20.0]))))
     assert "draws on the worth of about 1 episode; the weighted return is known to within 4319 (95%)" in alone
     assert "wider than the range of returns" in alone
 

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Mapping
 from html import escape
+from textwrap import fill
 from typing import Any, NamedTuple
 
 
@@ -21,6 +22,14 @@ def settings_text(values: Mapping[str, Any]) -> str:
     """Settings on one line, e.g. ``temperature=0.1 seed=3``."""
     return " ".join(
         f"{key}={value:g}" if isinstance(value, float) else f"{key}={value}" for key, value in values.items()
+    )
+
+
+def paragraph(text: str, *, mark: str = "") -> str:
+    """Lines of at most 110 characters, after ``mark`` and below its end; options and names are not broken."""
+    indent = " " * len(mark)
+    return fill(
+        text, 110, initial_indent=mark, subsequent_indent=indent, break_on_hyphens=False, break_long_words=False
     )
 
 

@@ -19,7 +19,7 @@ from upweight.inspection.report import inspect
 from upweight.weightings.return_weighting import ReturnWeighting
 from upweight.weightings.weighting import resolve_weights
 
-NAME = "inspect"
+NAME, ALIASES = "inspect", ("suggest",)
 HELP = "what is in a dataset, and what weighting would gain"
 EXAMPLES = """\
 examples:

@@ -56,6 +56,7 @@ def build_parser() -> argparse.ArgumentParser:
     for command in COMMANDS:
         sub = commands.add_parser(
             command.NAME,
+            aliases=getattr(command, "ALIASES", ()),
             help=command.HELP,
             description=command.HELP[0].upper() + command.HELP[1:] + ".",
             epilog=command.EXAMPLES,
@@ -70,7 +71,7 @@ def build_parser() -> argparse.ArgumentParser:
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command line; returns the exit code (2 for bad input, or where something failed)."""
     words = list(sys.argv[1:] if arguments is None else arguments)
-    names = [command.NAME for command in COMMANDS]
+    names = [name for command in COMMANDS for name in (command.NAME, *getattr(command, "ALIASES", ()))]
     if words and not words[0].startswith("-") and words[0] not in names:
         print_error(f"no command {words[0]!r}; {hint(words[0], names)}")
         return BAD_INPUT

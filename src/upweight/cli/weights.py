@@ -29,8 +29,8 @@ examples:
   upweight weights mixed.hdf5 -o weights.npz
   upweight weights mixed.hdf5 --weighting aw --temperature 0.2 -o weights.npz
 
-the file holds, per episode in the order of the dataset:
-  weights  float64, summing to 1; lengths  trainable steps; returns  raw returns
+the file holds, per episode in the order of the dataset (of a table: in which they begin):
+  weights  float64, summing to 1; lengths  trainable steps; returns  raw returns, NaN if there are no rewards
   a step of episode i must be drawn with probability weights[i] / sum(weights * lengths):
   upweight.EpisodeSampler.from_lengths(lengths, weights) does that"""
 
@@ -51,8 +51,9 @@ def run(arguments: argparse.Namespace) -> None:
     (weighting,) = weightings_from(arguments) or []
     dataset = read_dataset(arguments.data, arguments)
     weights = resolve_weights(weighting, dataset)
+    returns = dataset.returns if dataset.has_rewards else np.full(dataset.num_episodes, np.nan)
     with atomic_target(arguments.output) as target:
-        np.savez(target, weights=weights, lengths=dataset.num_transitions, returns=dataset.returns)
+        np.savez(target, weights=weights, lengths=dataset.num_transitions, returns=returns)
     left = effective_episodes(weights)
     if arguments.json:
         print_json(

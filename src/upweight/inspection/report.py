@@ -93,7 +93,7 @@ class Inspection(Shown):
         return render(self.to_dict(), "" if self.suggestion is None else str(self.suggestion))
 
     def _repr_html_(self) -> str:
-        return render_html(self.to_dict(), "" if self.suggestion is None else str(self.suggestion))
+        return render_html(self.to_dict()) + ("" if self.suggestion is None else self.suggestion._repr_html_())
 
     def _facts(self) -> dict[str, Any]:
         facts: dict[str, Any] = {"source": self.source, "episodes": self.num_episodes, "steps": self.num_steps}
@@ -114,8 +114,8 @@ def inspect(
     """Measure a dataset and what weightings would make of it; reads rewards, flags, first observations and some actions.
 
     ``dataset`` may also be a path, the name of one, a frame, or a dataset of d3rlpy or Minari.
-    ``weightings``: those to compare with uniform sampling, by default the paper's. ``env`` names the task whose
-    reference scores normalise the returns. Data without rewards are described, and nothing is suggested.
+    ``weightings``: those to compare with uniform sampling, by default the paper's and the one suggested. ``env`` names the task
+    whose reference scores normalise the returns. Data without rewards are described, and nothing is suggested.
     """
     dataset = as_dataset(dataset)
     if np.prod(dataset.observation_shape, dtype=object) <= _MAX_CHECKED_FEATURES:
@@ -172,17 +172,19 @@ def _judge(
         raise WeightingError(f"{dataset.source}: expected at least one complete episode, found none")
     starts = look_at_starts(dataset, dataset.complete & (dataset.num_transitions > 0))
     good = good_episodes(dataset)
-    effects, notes = _effects(dataset, weightings, starts, good, confidence)
-    if env is not None and (strange := misfit(env, returns)) is not None:
-        scores, notes = None, (strange, *notes)
+    strange = None if env is None else misfit(env, returns)
+    scores = scores if strange is None else None
+    suggestion = suggest_from(dataset, env=None if scores is None else env, starts=starts)
+    compared = _usual(dataset, suggestion) if weightings is None else weightings
+    effects, notes = _effects(dataset, compared, starts, good, confidence)
     return {
         "returns": _summarise(returns),
         "normalized_returns": None if scores is None else _summarise(normalize_returns(returns, scores)),
         "effects": effects,
         "explained_by_start": starts.explained_share,
         "good": None if good is None else good.text,
-        "suggestion": suggest_from(dataset, env=None if scores is None else env, starts=starts),
-        "notes": notes,
+        "suggestion": suggestion,
+        "notes": notes if strange is None else (strange, *notes),
     }
 
 
@@ -196,20 +198,23 @@ def _summarise(returns: NDArray[np.float64]) -> ReturnSummary:
     )
 
 
+def _usual(dataset: Dataset, suggestion: Suggestion) -> list[Weighting]:
+    """The paper's weightings, and the one that is suggested."""
+    chosen: list[Weighting] = [TopFraction(0.1), ReturnWeighting(0.1), AdvantageWeighting(0.1)]
+    if dataset.labels is not None and len(np.unique(dataset.labels)) == 2:
+        chosen.insert(1, Half())
+    return chosen if suggestion.weighting in chosen else [*chosen, suggestion.weighting]
+
+
 def _effects(
     dataset: Dataset,
-    weightings: Sequence[Weighting | NDArray[np.float64]] | None,
+    weightings: Sequence[Weighting | NDArray[np.float64]],
     starts: Starts,
     good: Good | None,
     confidence: float,
 ) -> tuple[tuple[Effect, ...], tuple[str, ...]]:
     """The effect of uniform sampling and of each weighting; their warnings become notes."""
-    if weightings is None:
-        chosen: list[Any] = [TopFraction(0.1), ReturnWeighting(0.1), AdvantageWeighting(0.1)]
-        if dataset.labels is not None and len(np.unique(dataset.labels)) == 2:
-            chosen.insert(1, Half())
-    else:
-        chosen = [weighting for weighting in weightings if not isinstance(weighting, Uniform)]
+    chosen = [weighting for weighting in weightings if not isinstance(weighting, Uniform)]
     effects, notes = [], []
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always", UpweightWarning)

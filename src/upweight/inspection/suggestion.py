@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from upweight.base.text import Shown, as_html, number
+from upweight.base.text import Shown, as_html, number, paragraph
 from upweight.data.dataset import Dataset
 from upweight.data.reference_scores import ReferenceScores, misfit, normalize_returns, reference_scores
 from upweight.data.statistics import mass_per_label, positive_sided_variance
@@ -53,12 +53,14 @@ class Suggestion(Shown):
         return {"weighting": self.weighting.to_dict(), "helps": self.helps, "reasons": list(self.reasons)}
 
     def __str__(self) -> str:
-        head = f"Suggestion: {describe_weighting(self.weighting.to_dict())}"
-        return "\n".join([head, *(f"  - {reason}" for reason in self.reasons)])
+        return "\n".join([self._head, *(paragraph(reason, mark="  - ") for reason in self.reasons)])
 
     def _repr_html_(self) -> str:
-        head, *reasons = str(self).splitlines()
-        return as_html(head, "\n".join(reasons))
+        return as_html(self._head, "\n".join(f"- {reason}" for reason in self.reasons))
+
+    @property
+    def _head(self) -> str:
+        return f"Suggestion: {describe_weighting(self.weighting.to_dict())}"
 
     def _facts(self) -> dict[str, Any]:
         return {"weighting": describe_weighting(self.weighting.to_dict()), "helps": self.helps}
@@ -163,7 +165,7 @@ def _temperature_reason(chosen: Choice, usual: Choice, returns: NDArray[np.float
         )
     if chosen.temperature < PAPER_TEMPERATURE:
         return text + " A higher one would let the many poor episodes back in."
-    return text + " It is the paper's value for IQL and TD3+BC (0.2 for CQL; for BC the paper states none)."
+    return f"{text} {PAPER_TEMPERATURE:g} is the paper's value for IQL and TD3+BC (0.2 for CQL; for BC the paper states none)."
 
 
 def _cannot_tell(chosen: Choice, safe_choice: Choice | None) -> str:

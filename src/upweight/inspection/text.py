@@ -2,10 +2,9 @@
 
 from collections.abc import Sequence
 from math import prod
-from textwrap import fill
 from typing import Any
 
-from upweight.base.text import Grid, as_html, number, table
+from upweight.base.text import Grid, as_html, number, paragraph, table
 
 Section = tuple[str | Grid, ...]  # what stands together
 
@@ -16,15 +15,15 @@ def render(report: dict[str, Any], suggestion: str) -> str:
         "\n".join(part if isinstance(part, str) else table(part.rows, header=part.header) for part in section)
         for section in _sections(report)
     ]
-    notes = [fill(f"Note: {note}", 110, break_on_hyphens=False) for note in report["notes"]]
+    notes = [paragraph(note, mark="Note: ") for note in report["notes"]]
     return "\n\n".join([_title(report), *sections, *notes, *([suggestion] if suggestion else [])])
 
 
-def render_html(report: dict[str, Any], suggestion: str) -> str:
+def render_html(report: dict[str, Any]) -> str:
     """The same for a notebook."""
     parts = [part for section in _sections(report) for part in section]
     notes = [f"Note: {note}" for note in report["notes"]]
-    return as_html(_title(report), *parts, *notes, *([suggestion] if suggestion else []))
+    return as_html(_title(report), *parts, *notes)
 
 
 def _title(report: dict[str, Any]) -> str:
