@@ -36,15 +36,8 @@ def plot_weights(dataset: Dataset, weights: dict[str, NDArray[np.float64]], path
         mass = episode_mass(values, dataset.num_transitions)
         share = np.histogram(returns, edges, weights=mass[kept])[0]
         axis.stairs(100 * share, edges, color=colour, linewidth=1.8, label=f"steps drawn, {name}")
-    axis.axvline(returns.mean(), color=_GREY, linestyle="--", linewidth=1)
-    axis.annotate(
-        f" mean {number(float(returns.mean()))}",
-        (returns.mean(), 0.98),
-        xycoords=("data", "axes fraction"),
-        va="top",
-        fontsize=8,
-        color="#555555",
-    )
+    mean = float(returns.mean())
+    axis.vlines(mean, 0, 100, color="#555555", linestyle="--", linewidth=1, label=f"mean return {number(mean)}")
     finest = 10.0 ** np.clip(np.floor(np.log10(100 / len(returns))), -3, 0)  # about the share of one episode
     axis.set_yscale("symlog", linthresh=finest)
     axis.set_ylim(0, 500)  # room for the legend above 100%
