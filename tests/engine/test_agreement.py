@@ -52,6 +52,17 @@ def test_cloning_that_is_worse_than_a_constant_is_told_and_other_algorithms_may_
         compare(line(), [uw.Run("bc"), uw.Run("iql"), uw.Run("bc", "rw")], [away] * 3)
 
 
+def test_a_log_learned_by_heart_is_not_called_unlearned() -> None:
+    """Held-out episodes cannot tell too few updates from too many."""
+    away = linear([[-1.0]], [0.0])
+    told = r"learned nothing that holds in other episodes: bc copies held-out episodes no better .* too many for so few episodes"
+    with pytest.warns(uw.UpweightWarning, match=told):
+        compare(line(), [uw.Run("bc")], [away], held_out=line())
+    with pytest.warns(uw.UpweightWarning, match="learned nothing from the observations: bc copies the log") as caught:
+        compare(line(), [uw.Run("bc")], [away])
+    assert "too many" not in str(caught[0].message)
+
+
 def test_weights_decide_what_is_compared() -> None:
     """Two halves with opposite actions: the policy copies the one that is drawn, by the weighting of the actor if it has one."""
     ds = line()

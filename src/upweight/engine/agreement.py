@@ -51,7 +51,9 @@ class Agreement:
         if self.same:
             return f"takes the same action everywhere{', at the bounds' if self.at_bounds else ''}"
         if clones and self.error >= _NO_BETTER * self.constant:
-            return "copies the log no better than the best constant action"
+            return (
+                f"copies {'held-out episodes' if self.held_out else 'the log'} no better than the best constant action"
+            )
         return None
 
 
@@ -132,10 +134,14 @@ def _warn(source: str, runs: Sequence[Run], found: Sequence[Agreement]) -> None:
         return
     first = found[next(iter(failed.values()))[0]]
     parts = [f"{what} (run{'s' if len(places) > 1 else ''} {_some(places)})" for what, places in failed.items()]
+    lesson = (
+        "learned nothing that holds in other episodes" if first.held_out else "learned nothing from the observations"
+    )
+    by_heart = " (or too many for so few episodes, which are known by heart then)" if first.held_out else ""
     warnings.warn(
-        f"{source}: trained policies learned nothing from the observations: {'; '.join(parts)}. The first has an error of "
-        f"{number(first.error)}, the best constant action {number(first.constant)}. Usual reasons: observations far from unit "
-        "scale (normalize_observations), too few updates, or a log whose actions do not depend on what was observed",
+        f"{source}: trained policies {lesson}: {'; '.join(parts)}. The first has an error of {number(first.error)}, the best "
+        f"constant action {number(first.constant)}. Usual reasons: observations far from unit scale (normalize_observations), "
+        f"too few updates{by_heart}, or a log whose actions do not depend on what was observed",
         UpweightWarning,
         stacklevel=5,
     )
