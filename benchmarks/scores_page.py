@@ -23,7 +23,7 @@ from measure import RESULTS
 from upweight.report.figures.drawing import as_file
 from upweight.report.figures.figures import ReportFigure, all_figures
 from upweight.report.names import DatasetName
-from upweight.report.points import CHOSEN, at_best, at_point, shared_points, with_points
+from upweight.report.points import best_table
 from upweight.report.replicate import Claim, replicate
 from upweight.report.results import Results, collect
 from upweight.report.statistics.aggregate import mean
@@ -43,7 +43,6 @@ SUITES = {  # title, and the figures of a report that are shown
 }
 SIGMAS = (1, 5, 10, 50)
 FAR = 0.15  # of normalised return: further from the paper, a cause is looked for
-POINTS = (50_000, 100_000, 250_000, 500_000)  # updates to look at on the way, beside the last
 Rows = list[tuple[str, ...]]
 
 
@@ -220,23 +219,6 @@ def _means(table: ScoreTable, place: int) -> list[str]:
     return cells
 
 
-def point_tables(results: Results) -> Iterator[tuple[str, Rows]]:
-    """For each algorithm, IQM at points of the training, at the last, and at the best point of each run."""
-    known, intervals = with_points(results), Intervals()
-    best = at_best(known)
-    for group in (group for method in known.methods for group in known.panels(method)):
-        *before, last = shared_points(known, group)
-        shown = [*([updates for updates in before if updates in POINTS] or before), last]
-        moments = [*(at_point(known, updates) for updates in shown), best]
-        heads = [*(f"{updates:,}" for updates in shown[:-1]), f"{last:,} (last)", f"best, {CHOSEN}"]
-        rows: Rows = [("updates", *heads)]
-        for weighting in group.weightings:
-            levels = [intervals.level(each.scores(group.method, weighting.name, group.datasets)) for each in moments]
-            rows.append((weighting.name, *(estimate_text(level, normalized=not group.scale) for level in levels)))
-        number = f"{len(group.datasets)} dataset{'s' if len(group.datasets) > 1 else ''}"
-        yield f"{group.method}, {number}", rows
-
-
 def scores_page(found: dict[str, Study]) -> str:
     """The whole page."""
     parts = [_INTRODUCTION, physics("../benchmarks/results"), markdown(run_rows(found))]
@@ -251,9 +233,9 @@ def _of_study(study: Study) -> Iterator[str]:
     for table in study.tables:
         yield f"{table.title}, {study.results.updates[table.method]:,} updates:\n"
         yield as_markdown(table.shown(), notes=False)
-    for what, rows in point_tables(study.results):
-        yield f"Score by number of updates: {what}, IQM with 95% intervals over seeds:\n"
-        yield markdown(rows)
+    if (points := best_table(study.results, Intervals())).rows:
+        yield "Score by number of updates:\n"
+        yield as_markdown(points)
     for path in study.paths[1:]:
         yield f"Means over the mixes on another draw of the data ([{path.stem}](../benchmarks/results/{path.name})):\n"
         yield markdown(mean_rows(Study(study.name, (path,))))

@@ -52,10 +52,11 @@ def test_points_change_no_other_table_and_survive_packing(store: Store, tmp_path
 
 def test_the_best_stands_beside_the_last_and_says_how_it_was_chosen(store: Store, tmp_path: Path) -> None:
     table = best_table(collect(store), INTERVALS)
-    assert "chosen with the simulator" in table.caption and table.columns[-1] == "best (by simulator)"
+    assert "chosen with the simulator" in table.caption
+    assert table.columns[3:] == ("250", "500", "last", "best, chosen with the simulator")
     rows = {row.cells[2]: row.cells[3:] for row in table.rows}
-    assert rows["Uniform"] == ("3", "0.25 [0.20, 0.30]", "0.55 [0.50, 0.60]")
-    assert rows["RW"] == ("3", "0.85 [0.80, 0.90]", "0.85 [0.80, 0.90]")
+    assert rows["Uniform"][1:] == ("0.35 [0.30, 0.40]", "0.25 [0.20, 0.30]", "0.55 [0.50, 0.60]")
+    assert rows["RW"][0] == "0.20 [0.10, 0.30]" and rows["RW"][2] == rows["RW"][3] == "0.85 [0.80, 0.90]"
     folder = write_report(store.path, tmp_path / "page.html", resamples=50)
     lines = list(csv.DictReader((folder / "best-points.csv").read_text().splitlines()))
     assert [(line["sampler"], float(line["last_iqm"]), float(line["best_iqm"])) for line in lines] == [
@@ -63,9 +64,23 @@ def test_the_best_stands_beside_the_last_and_says_how_it_was_chosen(store: Store
         ("RW", pytest.approx(0.85), pytest.approx(0.85)),
     ]
     page = (tmp_path / "page.html").read_text()
-    assert "<h2>Last and best policies (best: chosen with the simulator)</h2>" in page
+    assert "<h2>Policies on the way, last and best (best: chosen with the simulator)</h2>" in page
     assert "<td>0.60 at 250</td>" in page  # seed 1 of Uniform, in the list of runs
     assert "<h3>Score over the training</h3>" in page
+
+
+def test_of_many_points_the_table_has_a_few(tmp_path: Path) -> None:
+    """Those at shares of the last that people ask for or, if none is there, some from the first on."""
+    made = Store(tmp_path / "many", create=True)
+    runs = add_runs(made, HOPPER, "RW", [0.8, 0.9])
+    add_points(made, runs, *[dict.fromkeys(range(50, 1000, 50), 0.5)] * 2)
+    odd = add_runs(made, HOPPER, "RW", [0.8, 0.9], algorithm="td3_bc")
+    add_points(made, odd, *[dict.fromkeys(range(90, 1000, 90), 0.5)] * 2)
+    table = best_table(collect(made), INTERVALS)
+    assert table.columns[3:-2] == ("50", "90", "100", "250", "360", "500", "630", "900")
+    (bc, td3_bc) = table.rows
+    assert [bool(cell) for cell in bc.cells[3:-2]] == [True, False, True, True, False, True, False, False]
+    assert [bool(cell) for cell in td3_bc.cells[3:-2]] == [not cell for cell in map(bool, bc.cells[3:-2])]
 
 
 def test_a_report_without_points_has_neither_figure_nor_table(store: Store, tmp_path: Path) -> None:

@@ -107,7 +107,7 @@ def render_page(report: Report, created: datetime, title: str | None = None) -> 
         *(["<h2>Scores</h2>", _note(*legend(report.scores))] if report.scores else []),
         *(part for table in report.scores for part in (f"<h3>{_text(table.title)}</h3>", as_html(table.shown()))),
         *_section("Over all datasets", report.aggregates),
-        *_section(f"Last and best policies (best: {CHOSEN})", report.best),
+        *_section(f"Policies on the way, last and best (best: {CHOSEN})", report.best),
         *_section("Datasets", report.datasets),
         *(["<h2>Figures</h2>"] if drawn else []),
         *(f"<h3>{_text(figure.title)}</h3>{_pictures(figure)}" for figure in drawn),

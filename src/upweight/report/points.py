@@ -47,34 +47,44 @@ def best_point(run: ReportRun) -> tuple[int, float]:
 
 
 def best_table(results: Results, intervals: Intervals) -> Table:
-    """The last policies beside the best ones; without rows if no run was evaluated on the way."""
+    """Policies on the way, the last and the best ones; without rows if no run was evaluated on the way."""
     known = with_points(results)
     best = at_best(known)
+    groups = {group: _shown_points(known, group) for method in known.methods for group in known.panels(method)}
+    columns = sorted({updates for points in groups.values() for updates in points})
     rows, records = [], []
-    for group in (group for method in known.methods for group in known.panels(method)):
-        count = len(shared_points(known, group))
+    for group, points in groups.items():
         title = f"{len(group.datasets)} dataset{'s' if len(group.datasets) > 1 else ''}"
         title += f", returns in {group.scale}" if group.scale else ""
+        moments = {updates: at_point(known, updates) for updates in points} | {0: known, -1: best}
         for weighting in group.weightings:
-            scores = [each.scores(group.method, weighting.name, group.datasets) for each in (known, best)]
-            levels = [intervals.level(each) for each in scores]
-            cells = [estimate_text(level, normalized=not group.scale) for level in levels]
-            rows.append(Row((group.method, title, weighting.name, str(count), *cells), f"{group.method}: {title}"))
+            scores = {at: each.scores(group.method, weighting.name, group.datasets) for at, each in moments.items()}
+            levels = {at: intervals.level(each) for at, each in scores.items()}
+            cells = [estimate_text(levels.get(at), normalized=not group.scale) for at in (*columns, 0, -1)]
+            rows.append(Row((group.method, title, weighting.name, *cells), f"{group.method}: {title}"))
             record: dict[str, object] = {"method": group.method, "datasets": len(group.datasets)}
-            record |= {"sampler": weighting.name, "points": count}
-            for name, level in zip(("last", "best"), levels, strict=True):
+            record |= {"sampler": weighting.name, "points": len(shared_points(known, group))}
+            for name, at in (("last", 0), ("best", -1)):
+                level = levels[at]
                 record |= {f"{name}_iqm": level.point, f"{name}_low": level.low, f"{name}_high": level.high}
             records.append({**record, "normalized": not group.scale})
     return Table(
         name="best-points",
-        caption=f"The last policies and the best of the points on the way, {CHOSEN}",
-        columns=("algorithm", "datasets", "sampler", "points", "last", "best (by simulator)"),
+        caption=f"Policies on the way, the last and the best of these points, {CHOSEN}",
+        columns=("algorithm", "datasets", "sampler", *(f"{at:,}" for at in columns), "last", f"best, {CHOSEN}"),
         rows=tuple(rows),
         records=tuple(records),
         notes=_NOTES,
         words=3,
         said_by_group=2,
     )
+
+
+def _shown_points(results: Results, group: Group) -> list[int]:
+    """At most four of the updates before the last: at a twentieth, a tenth, a quarter and a half of it, if there are such."""
+    *before, last = shared_points(results, group)
+    usual = [updates for updates in before if last in (20 * updates, 10 * updates, 4 * updates, 2 * updates)]
+    return usual or before[:: -(-len(before) // 4) or 1]
 
 
 def _score_at(run: ReportRun, updates: int) -> float | None:
