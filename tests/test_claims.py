@@ -60,6 +60,36 @@ def test_training_speed(head: str, file: str, agents: int, dtype: str, who: str)
         assert cell == (f"{rate:,.0f}" if rate >= 100 else f"{rate:.0f}" if rate >= 20 else f"{rate:.1f}")
 
 
+def test_speed_of_the_kernels() -> None:
+    rows = {(r["algorithm"], r["agents"], r["kernels"]): r for r in stored("kernels_time")}
+    names = ("bc", "td3_bc", "iql", "cql")
+    for kernels in ("XLA", "fused"):
+        for head, agents in (("256 (CQL 64)", 256), ("16", 16), ("1", 1)):
+            counts = [min(agents, 64) if name == "cql" else agents for name in names]
+            found = [rows[name, count, kernels.lower()] for name, count in zip(names, counts, strict=True)]
+            shown = [f"{row['agent_updates_per_s']:,} ({row['share_of_roofline']:.0%})" for row in found]
+            assert table_row("docs/kernels.md", f"{head}, {kernels}") == shown
+    fused = [row["agent_updates_per_s"] for row in found_for(rows, names, "fused")]
+    head = "the same with [fused kernels](docs/kernels.md) (CQL: 64 agents)"
+    assert table_row("README.md", head) == [f"{rate:,}" for rate in fused]
+    float32 = {
+        r["algorithm"]: r["agent_updates_per_s"]
+        for r in stored("train_throughput_h200")
+        if (r["agents"], r["dtype"], r["who"]) == (256, "float32", "upweight")
+    }
+    gains = [rate / float32[name] for name, rate in zip(names, fused, strict=True)]
+    assert f"{min(gains):.1f} to {max(gains):.1f}\ntimes" in (ROOT / "docs/training.md").read_text()
+    checks = stored("kernels_check")
+    assert all(row["bit_equal"] for row in checks) and len(checks) == 9
+    ratios = [row["worst_ratio"] for row in checks]
+    page = (ROOT / "docs/kernels.md").read_text()
+    assert f"{min(ratios):.2f} to {max(ratios):.2f} of plain bfloat16's for nine shapes" in page
+
+
+def found_for(rows: dict[Any, Any], names: tuple[str, ...], kernels: str) -> list[dict[str, Any]]:
+    return [rows[name, 64 if name == "cql" else 256, kernels] for name in names]
+
+
 @pytest.mark.parametrize("task", TASKS)
 def test_ladders(task: str) -> None:
     ladder = load_ladder(task)
