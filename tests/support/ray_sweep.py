@@ -11,6 +11,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import asdict
 from functools import partial
 from pathlib import Path
@@ -21,11 +22,13 @@ import ray
 from ray.cluster_utils import Cluster
 
 import upweight as uw
+from upweight.base.errors import DatasetError
 from upweight.base.progress import listening
 from upweight.policies.safetensors_file import read_safetensors
 
 NODE = {"num_cpus": 1, "object_store_memory": 100 << 20}
-AGENTS = 2  # per population
+UPDATES = 800  # of the study
+AGENTS = 1  # per population
 
 
 def wait_for(condition: Callable[[], Any]) -> None:
@@ -36,8 +39,13 @@ def wait_for(condition: Callable[[], Any]) -> None:
 
 
 def kept(store: Path) -> int:
-    """Updates in the checkpoints of all trainings that are under way."""
-    return sum(int(read_safetensors(path)[1]["updates"]) for path in store.glob("work/*/program-000.safetensors"))
+    """Updates that nobody has to make again: in checkpoints, and of runs that are trained or in the store."""
+    with suppress(DatasetError, FileNotFoundError):  # one was put away while we looked: look again
+        under_way = sum(
+            int(read_safetensors(path)[1]["updates"]) for path in store.glob("work/*/program-000.safetensors")
+        )
+        return under_way + UPDATES * len([*store.glob("work/*/program-000.json"), *store.glob("runs/*.json")])
+    return kept(store)
 
 
 def later(condition: Callable[[], Any], action: Callable[[], Any]) -> threading.Thread:

@@ -28,9 +28,9 @@ from upweight.sweeps.packing import Population
 from upweight.sweeps.ray_tasks import Answer, Failure, Order
 from upweight.sweeps.work import Work, Workplace
 
-_LOOK_SECONDS = 0.5
+_LOOK_SECONDS = 0.25
 _STOP_SECONDS = 60  # for nodes to write and post a last checkpoint
-_MOST_DEATHS = 3  # of one population's tasks, without a checkpoint between them
+_MOST_DEATHS = 3  # of one population's tasks that came no further than others before
 _PARTS_PER_CORE = 2  # of a population's policies, when they play
 
 
@@ -258,8 +258,9 @@ class _Driver:
             if job is None:
                 continue
             ray_tasks.write_files(job.workplace.folder, news.files)
-            job.updates, self._detail = news.updates, f"{news.node}: {news.detail or 'preparing'}"
-            job.deaths = 0 if news.files else job.deaths
+            self._detail = f"{news.node}: {news.detail or 'preparing'}"
+            if news.updates > job.updates:
+                job.updates, job.deaths = news.updates, 0
 
     def _tell(self) -> None:
         """Progress of all nodes together."""

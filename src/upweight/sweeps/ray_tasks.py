@@ -31,7 +31,7 @@ from upweight.sweeps.run_data import RunData, load_data
 from upweight.sweeps.work import Workplace
 
 Files = Mapping[str, bytes | None]  # what is in them, by their names in a folder; None: it is gone
-_POST_SECONDS = 1.0
+_POST_SECONDS = 0.25
 _KEPT_BY_THE_DRIVER = {"population.json", "lock"}
 _MEMORY_SHARE = 0.75  # of a GPU that JAX takes, if it is alone there
 
