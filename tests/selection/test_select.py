@@ -19,6 +19,9 @@ SMALL = FQEConfig(hidden_units=(16, 16), batch_size=64, learning_rate=3e-3, tau=
 QUICK: dict[str, Any] = {"config": SMALL, "updates": 300, "seeds": 2}
 
 
+DIVERGES = 7.0  # a worth that no critic finds
+
+
 def told(policy: uw.Policy, weighting: str, seed: int = 0) -> uw.Policy:
     """Of BC, with a weighting."""
     run = {"algorithm": "bc", "weighting": {"name": weighting}, "config": {}, "seed": seed}
@@ -57,10 +60,11 @@ def no_critics(monkeypatch: pytest.MonkeyPatch) -> None:
     def estimates(dataset: uw.Dataset, policies: Sequence[uw.Policy], **options: Any) -> QEstimates:
         seeds, starts = list(options["seeds"]), np.asarray(options["episodes"])
         worth = np.array([-float(policy.layers[0][0][0, 0]) for policy in policies])
+        worth[worth == DIVERGES] = np.nan
         values = worth[:, None] + 0.01 * np.arange(len(seeds))
         at_starts = np.repeat(values[..., None], len(starts), axis=2).astype(np.float32)
         nothing = np.zeros_like(values)
-        return QEstimates(values, at_starts, nothing, nothing > 0, starts, 0.9, (0.0, 1.0), 1)
+        return QEstimates(values, at_starts, nothing, np.isnan(values), starts, 0.9, (0.0, 1.0), 1)
 
     monkeypatch.setattr("upweight.selection.select.evaluate_policies", estimates)
 
@@ -73,6 +77,10 @@ def test_the_good_one_is_chosen(found: uw.Selection) -> None:
     assert good > clone > bad
     assert found.baseline.name == "BC on all data" and found.baseline.mean == clone
     assert set(found.standings[0].by_group) == {"a", "b"}
+    errors = [each.look.weighted_error for each in found.standings]
+    assert (
+        errors[0] is not None and errors[1] is not None and errors[0] < errors[1]
+    )  # good episodes do as the first does
     assert found.standings[0].by_group["a"] == pytest.approx(good, rel=0.05)
 
 
@@ -126,9 +134,28 @@ class TestWithEstimatesGiven:
         found = select(POLICIES, log, episodes=[0, 2, 4], **QUICK)
         assert found.about["episodes"] == 3 and "3 of 60 episodes" in str(found) and "optimistic" not in str(found)
 
+    def test_episodes_that_all_trainings_kept_back(self, log: uw.Dataset) -> None:
+        def kept(policy: uw.Policy, *episodes: int) -> uw.RunResult:
+            return uw.RunResult(uw.Run(), policy, "finished", 1, None, [], holdout=np.array(episodes))
+
+        results = [kept(POLICIES[0], 1, 2, 3, 4), kept(POLICIES[4], 2, 3, 4, 5)]
+        found = select(results, log, **QUICK)
+        assert "3 of 60 episodes of dataset (kept back from training)" in str(found) and "optimistic" not in str(found)
+        mixed = select([*results, POLICIES[2]], log, **QUICK)  # one that may have seen them all
+        assert "60 of 60 episodes of dataset (all)" in str(mixed) and "optimistic" in str(mixed)
+
     def test_one_estimate_is_not_enough(self, log: uw.Dataset) -> None:
         found = select(POLICIES[::2], log, **{**QUICK, "seeds": 1})
         assert found.chosen is None and "use more seeds" in found.reason
+
+    def test_critics_that_diverge(self, log: uw.Dataset, tmp_path: Path) -> None:
+        lost, clone = made(-DIVERGES), made(0.0, "uniform")
+        found = select([lost, clone], log, **QUICK)
+        assert found.chosen is None and found.standings[0].verdict == "2 of 2 evaluations diverged"
+        assert "no candidate can be judged" in found.reason
+        json.dumps(found.to_dict(), allow_nan=False)
+        plot_selection(found, tmp_path / "estimates.png")
+        assert select([lost, made(-DIVERGES, "uniform", 1)], log, **QUICK).baseline.name == "the log itself"
 
     def test_true_returns_beside_a_choice_that_they_do_not_change(self) -> None:
         found = select(self._pushers(), self._carts(), env="CartPole-v1", env_episodes=3, workers=1, **QUICK)

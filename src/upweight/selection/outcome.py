@@ -34,6 +34,7 @@ class Look:
     outside: float  # share of its actions that are far from all logged ones in such states
     action_error: float  # against the log: mean squared difference with bounds at -1 and 1, or share of other actions
     constant_error: float  # the same of the best constant action
+    weighted_error: float | None  # its error on steps drawn by return-weighting: does it do as the good episodes do?
     importance: float | None = None  # weighted importance sampling, where the log has propensities
     effective_episodes: float | None = None  # that it rests on
 
@@ -116,7 +117,7 @@ class Selection:
             "real episodes": any(each.real_returns is not None for each in self.standings),
         }
         rows = [_row(each, each is self.choice, more) for each in self.ranked]
-        header = ["candidate", "policies", "estimate", "±", "% outside", "action error", "constant"]
+        header = ["candidate", "policies", "estimate", "±", "% outside", "action error", "constant", "of good"]
         return Grid(rows, [*header, *(name for name, shown in more.items() if shown), "verdict"])
 
     @property
@@ -139,7 +140,8 @@ class Selection:
         return (
             f"estimate: discounted value ({discount:g} per step) by fitted Q evaluation at the starts of the episodes, mean over "
             "policies and critics, ± standard deviation without what all candidates share; % outside: actions unlike all logged "
-            "ones in such states (the log itself: 5 at most); action error: against the log, beside the best constant action's"
+            "ones in such states (the log itself: 5 at most); action error: against the log, beside the best constant action's, "
+            "and where steps are drawn by return-weighting (of good)"
         )
 
     @property
@@ -220,6 +222,7 @@ def _row(each: Standing, is_chosen: bool, more: Mapping[str, bool]) -> list[str]
         f"{100 * each.look.outside:.0f}",
         number(each.look.action_error),
         number(each.look.constant_error),
+        "-" if each.look.weighted_error is None else number(each.look.weighted_error),
     ]
     if more["IS"]:
         value, left = each.look.importance, each.look.effective_episodes

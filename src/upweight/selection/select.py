@@ -22,9 +22,10 @@ from upweight.rollout.evaluate import Evaluator, evaluate
 from upweight.selection.bandit import play_arms
 from upweight.selection.candidates import Candidate, Given, Member, find_candidates
 from upweight.selection.importance import importance_estimates
-from upweight.selection.looks import action_errors, check_fit, supports
+from upweight.selection.looks import ActionError, action_errors, check_fit, supports
 from upweight.selection.outcome import ALL, Look, Selection, Standing
 from upweight.selection.rule import Baseline, Decision, Evidence, SelectionRule, without_common_luck
+from upweight.weightings.return_weighting import ReturnWeighting
 
 SEEDS = 3  # critics per policy
 UPDATES = 5_000
@@ -166,6 +167,7 @@ class _Field:
         """Per candidate, what needs no learning: means over its policies."""
         policies = self.policies
         errors = action_errors(self.dataset, episodes, policies)
+        by_return = self._errors_of_good(episodes, policies)
         support = supports(self.dataset, episodes, policies)
         weighed = None
         if propensities is not None:
@@ -174,8 +176,9 @@ class _Field:
             )
         looks = []
         for mine in (np.flatnonzero(self.owners == number) for number in range(len(self.candidates))):
-            outside = np.mean([support[place].outside for place in mine])
-            look = Look(float(outside), float(np.mean([errors[place].error for place in mine])), errors[0].constant)
+            outside, error = np.mean([[support[place].outside, errors[place].error] for place in mine], axis=0)
+            good = None if by_return is None else float(np.mean([by_return[place].error for place in mine]))
+            look = Look(float(outside), float(error), errors[0].constant, good)
             if weighed is not None:
                 known = [value for place in mine if (value := weighed[place].value) is not None]
                 importance = float(np.mean(known)) if len(known) == len(mine) else None
@@ -183,6 +186,13 @@ class _Field:
                 look = replace(look, importance=importance, effective_episodes=left)
             looks.append(look)
         return looks
+
+    def _errors_of_good(self, episodes: NDArray[np.int64], policies: Sequence[Policy]) -> list[ActionError] | None:
+        """Action errors where steps are drawn by return-weighting; None where no episode has a return."""
+        part = self.dataset.subset(episodes)
+        if not (part.has_rewards and (part.complete & (part.num_transitions > 0)).any()):
+            return None
+        return action_errors(self.dataset, episodes, policies, weights=ReturnWeighting()(part))
 
     def evidence(self, found: QEstimates, outside: Sequence[float], values: NDArray[np.float64]) -> list[Evidence]:
         made = []
@@ -268,9 +278,9 @@ def _decide(
 
 def _doubts(found: QEstimates, evidence: Sequence[Evidence]) -> list[str]:
     """What the numbers themselves give away."""
-    means = np.array([each.mean for each in evidence])
-    moved, apart = float(np.nanmax(np.abs(found.drift.mean(axis=1)))), float(np.nanmax(means) - np.nanmin(means))
-    if len(means) == 1 or not moved > apart / 2:
+    means = np.array([each.mean for each in evidence if each.is_whole])
+    moved = np.abs(found.drift.mean(axis=1)[~found.diverged.any(axis=1)])
+    if len(means) < 2 or not moved.max() > np.ptp(means) / 2:
         return []
     return [
         "estimates still moved in the last fifth of the updates, by half of what lies between them: give more updates"
