@@ -257,7 +257,8 @@ def test_pages_take_any_algorithm_points_and_draws(results_page: Any, tmp_path: 
     study = results_page.Study("mixed", tuple(paths))
     page = results_page.scores_page({"mixed": study})
     assert "| `paper/mixed` | IQL, bfloat16 | 1,000 | 5 | 1 | 10 |" in page
-    assert "| algorithm | datasets | sampler | 50 | 500 | last | best, chosen with the simulator |" in page
+    assert "| algorithm | datasets | sampler | 50 | 500 | last | best (by simulator) |" in page
+    assert "and so chosen with the simulator" in page
     assert (
         "| IQL, bfloat16 | 1 dataset | RW | 0.95 [0.95, 0.95] | 0.85 [0.85, 0.85] | 0.90 [0.90, 0.90] | 0.95 [0.95, 0.95] |"
         in page

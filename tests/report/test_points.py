@@ -53,7 +53,7 @@ def test_points_change_no_other_table_and_survive_packing(store: Store, tmp_path
 def test_the_best_stands_beside_the_last_and_says_how_it_was_chosen(store: Store, tmp_path: Path) -> None:
     table = best_table(collect(store), INTERVALS)
     assert "chosen with the simulator" in table.caption
-    assert table.columns[3:] == ("250", "500", "last", "best, chosen with the simulator")
+    assert table.columns[3:] == ("250", "500", "last", "best (by simulator)")
     rows = {row.cells[2]: row.cells[3:] for row in table.rows}
     assert rows["Uniform"][1:] == ("0.35 [0.30, 0.40]", "0.25 [0.20, 0.30]", "0.55 [0.50, 0.60]")
     assert rows["RW"][0] == "0.20 [0.10, 0.30]" and rows["RW"][2] == rows["RW"][3] == "0.85 [0.80, 0.90]"

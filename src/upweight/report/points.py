@@ -9,6 +9,7 @@ from upweight.report.tables import estimate_text
 
 CHOSEN = "chosen with the simulator"
 _NOTES = (
+    "Numbers above columns are updates.",
     "Last: the final policy, as in all other tables and figures. Best: the highest of each run's scores, the last one "
     f"included, and so {CHOSEN}, on the very episodes that it is scored on. It says what stopping in time could gain at most; "
     "who has nothing but logs cannot choose like that.",
@@ -71,7 +72,7 @@ def best_table(results: Results, intervals: Intervals) -> Table:
     return Table(
         name="best-points",
         caption=f"Policies on the way, the last and the best of these points, {CHOSEN}",
-        columns=("algorithm", "datasets", "sampler", *(f"{at:,}" for at in columns), "last", f"best, {CHOSEN}"),
+        columns=("algorithm", "datasets", "sampler", *(f"{at:,}" for at in columns), "last", "best (by simulator)"),
         rows=tuple(rows),
         records=tuple(records),
         notes=_NOTES,
