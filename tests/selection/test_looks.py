@@ -42,11 +42,11 @@ def test_action_errors_by_hand() -> None:
         rewards=np.zeros(4),
         terminated=[0, 1, 0, 1],
     )
-    (idle, copy) = action_errors(ds, [1], [IDLE, linear([[0.0]], [np.arctanh(0.5)])], clone=IDLE)
-    assert (idle.error, idle.constant, idle.clone, idle.steps) == (0.25, 0.0, 0.25, 2)
-    assert copy.error == pytest.approx(0) and copy.clone == 0.25 and copy.same
+    (idle, copy) = action_errors(ds, [1], [IDLE, linear([[0.0]], [np.arctanh(0.5)])])
+    assert (idle.error, idle.constant, idle.steps) == (0.25, 0.0, 2)
+    assert copy.error == pytest.approx(0) and copy.same
     (both,) = action_errors(ds, [0, 1], [IDLE])
-    assert both.error == pytest.approx((1 + 1 + 0.25 + 0.25) / 4) and both.clone is None
+    assert both.error == pytest.approx((1 + 1 + 0.25 + 0.25) / 4)
     assert both.constant == pytest.approx(np.var([-1, 1, 0.5, 0.5]))
 
 

@@ -30,14 +30,13 @@ _INSIDE = 0.5  # share of logged actions that must lie within a policy's bounds,
 
 @dataclass(frozen=True)
 class ActionError:
-    r"""How far a policy's actions are from logged ones, beside others that are: see :mod:`upweight.engine.agreement`.
+    r"""How far a policy's actions are from logged ones: see :mod:`upweight.engine.agreement`.
 
     :math:`E\,\|\pi(s) - a\|^2 / |A|` with the policy's bounds at -1 and 1; of discrete actions :math:`P(\pi(s) \ne a)`.
     """
 
     error: float
     constant: float  # of the best constant action
-    clone: float | None  # of the clone, if one was given
     same: bool  # whether the policy's action is (almost) the same on all steps
     steps: int
 
@@ -103,11 +102,10 @@ def action_errors(
     episodes: ArrayLike,
     policies: Sequence[Policy],
     *,
-    clone: Policy | None = None,
     weights: ArrayLike | None = None,
     seed: int = 0,
 ) -> list[ActionError]:
-    """How well policies do what the episodes show, better than a constant, and than ``clone`` (BC on all data)?
+    """How well policies do what the episodes show; BC on all data among them is what others can be compared with.
 
     Steps are drawn uniformly, or by the ``weights`` [K] of the K episodes: of discrete actions, ``1 - error`` is then the
     agreement with the log by weight.
@@ -118,8 +116,7 @@ def action_errors(
     else:
         steps = draw_steps(dataset, weights, chosen, STEPS, seed=seed)
     found = [agreement(policy, dataset, steps, held_out=True) for policy in policies]
-    cloned = None if clone is None else agreement(clone, dataset, steps, held_out=True).error
-    return [ActionError(each.error, each.constant, cloned, each.same, each.steps) for each in found]
+    return [ActionError(each.error, each.constant, each.same, each.steps) for each in found]
 
 
 def supports(
