@@ -107,7 +107,10 @@ def decide(rows: list[Row]) -> dict[str, Any]:
     for place in finished(rows):
         groups.setdefault(f"{rows[place]['algorithm']} {rows[place]['weighting']}", []).append(int(place))
     base = next(name for name in groups if name.endswith("bc uniform") and "td3" not in name)
-    made = [Evidence(name, np.array([rows[place]["fqe"] for place in places]), 0.0) for name, places in groups.items()]
+    made = [
+        Evidence(name, np.array([rows[place]["fqe"] for place in places]), outside(rows, places))
+        for name, places in groups.items()
+    ]
     evidence = {each.name: each for each in made}
     clone = evidence.pop(base)
     decision = SelectionRule().decide(list(evidence.values()), Baseline(base, clone.mean, clone.spread))
@@ -116,6 +119,10 @@ def decide(rows: list[Row]) -> dict[str, Any]:
     worth = float(true[groups[taken]].mean())
     kept = default if decision.chosen is None else worth
     return {"abstained": decision.chosen is None, "taken": taken, "score": worth, "rw 0.1": default, "or rw 0.1": kept}
+
+
+def outside(rows: list[Row], places: list[int]) -> float:
+    return float(np.mean([rows[place]["outside"] for place in places]))
 
 
 def over_datasets(parts: list[Floats], rng: np.random.Generator) -> Floats:

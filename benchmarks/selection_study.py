@@ -38,6 +38,7 @@ from upweight.engine.prepare import make_agents, make_data, make_parts, make_set
 from upweight.engine.schedule import make_schedule
 from upweight.recipes.make import SharedData, make_shared_data
 from upweight.recipes.tasks import MUJOCO_TASKS, find_task
+from upweight.selection.looks import action_errors, supports
 
 MIXES = {
     "mujoco": ("expert-random-5", "medium-random-10", "medium-replay"),
@@ -54,7 +55,7 @@ WEIGHTINGS = {
     "aw 0.1": uw.AdvantageWeighting(0.1),
     "top 10%": uw.TopFraction(0.1),
 }
-HELD_OUT, STARTS, STEPS_COMPARED = 0.2, 500, 10_000
+HELD_OUT, STARTS = 0.2, 500
 
 
 @dataclass
@@ -68,9 +69,11 @@ class Candidate:
     updates: int
     policy: uw.Policy
     own_q: float | None
+    held_out_loss: float = np.nan
+    outside: float = np.nan
 
     def row(self, **more: Any) -> dict[str, Any]:
-        kept = ("dataset", "algorithm", "weighting", "seed", "updates", "own_q")
+        kept = ("dataset", "algorithm", "weighting", "seed", "updates", "own_q", "held_out_loss", "outside")
         return {**{name: getattr(self, name) for name in kept}, **more}
 
 
@@ -155,12 +158,14 @@ def own_q(state: Any, policy: uw.Policy, starts: NDArray[Any]) -> float | None:
     return float(values[np.arange(len(actions)), actions].mean())
 
 
-def held_out_loss(policy: uw.Policy, pool: uw.Dataset, episodes: NDArray[np.int64]) -> float:
-    """Error of its actions against those of held-out steps: mean square, or share of others."""
-    steps = pool.episodes.steps_of(episodes)
-    steps = steps[np.linspace(0, len(steps) - 1, min(len(steps), STEPS_COMPARED)).astype(int)]
-    acted, logged = policy.act(pool.observations[steps]), pool.actions[steps]
-    return float(np.mean(acted != logged) if policy.is_discrete else np.mean((acted - logged) ** 2))
+def look(pool: uw.Dataset, part: Split, candidates: list[Candidate]) -> None:
+    """What held-out episodes tell without critics: errors of actions, and how many actions the others do not show."""
+    mix = pool.subset(np.concatenate([part.seen, part.held]))
+    held = np.arange(len(part.seen), mix.num_episodes)
+    policies = [candidate.policy for candidate in candidates]
+    pairs = zip(action_errors(mix, held, policies), supports(mix, held, policies), strict=True)
+    for candidate, (error, support) in zip(candidates, pairs, strict=True):
+        candidate.held_out_loss, candidate.outside = error.error, support.outside
 
 
 # ---- the study ------------------------------------------------------------------------------------------------------
@@ -172,27 +177,28 @@ def study(task: str, arguments: argparse.Namespace, path: Path, began: float) ->
     parts, pool = split(shared), shared.dataset
     print(f"{task}: {pool.num_steps:,} steps in the pool, {time.monotonic() - began:.0f} s", flush=True)
     candidates = train_candidates(arguments, pool, parts, kind)
+    policies = [candidate.policy for candidate in candidates]
     truths: list[uw.Evaluation] = []
 
     def play() -> None:
-        policies = [candidate.policy for candidate in candidates]
         truths.extend(uw.evaluate(policies, find_task(task).env_id, episodes=arguments.episodes, seed=1))
-        print(f"  {len(policies)} policies played, {time.monotonic() - began:.0f} s", flush=True)
+        for name, part in parts.items():
+            look(pool, part, [candidate for candidate in candidates if candidate.dataset == name])
+        print(f"  {len(policies)} policies played and looked at, {time.monotonic() - began:.0f} s", flush=True)
 
     with Background() as playing:
         playing.start(play)
         for name, part in parts.items():
             mine = [place for place, candidate in enumerate(candidates) if candidate.dataset == name]
-            policies = [candidates[place].policy for place in mine]
             for fit in arguments.fit:
                 if time.monotonic() - began > arguments.deadline:
                     print(f"  {name}: left out, the time is up", flush=True)
                     continue
                 episodes = part.held if fit == "held_out" else np.sort(np.concatenate([part.seen, part.held]))
-                estimates = estimate(pool, policies, episodes, part.held, arguments)
+                estimates = estimate(pool, [policies[place] for place in mine], episodes, part.held, arguments)
                 playing.wait()
                 chosen = [(candidates[place], truths[place]) for place in mine]
-                write(path, rows(chosen, estimates, fit, pool, part))
+                write(path, rows(chosen, estimates, fit))
                 print(f"  {name} ({fit}): {len(mine)} rows, {time.monotonic() - began:.0f} s", flush=True)
 
 
@@ -211,16 +217,13 @@ def estimate(
     )
 
 
-def rows(
-    chosen: list[tuple[Candidate, uw.Evaluation]], estimates: Any, fit: str, pool: uw.Dataset, part: Split
-) -> Iterator[dict[str, Any]]:
+def rows(chosen: list[tuple[Candidate, uw.Evaluation]], estimates: Any, fit: str) -> Iterator[dict[str, Any]]:
     for (candidate, truth), values, drift in zip(chosen, estimates.values, estimates.drift, strict=True):
         yield candidate.row(
             fit=fit,
             fqe=[round(float(value), 4) for value in values],
             drift=[round(float(value), 4) for value in drift],
             fqe_updates=estimates.updates,
-            held_out_loss=held_out_loss(candidate.policy, pool, part.held),
             score=truth.score,
             mean_return=truth.mean_return,
             return_error=truth.std_return / len(truth.returns) ** 0.5,

@@ -10,7 +10,8 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from support.training import fqe_hyper, random_policy
+from support.policies import random_policy
+from support.training import fqe_hyper
 from upweight.engine import fqe
 from upweight.engine.algorithm import Batch, Batches, Setup, find_algorithm
 from upweight.engine.choices import make_choices, take_choices

@@ -9,7 +9,7 @@ from hypothesis import given, strategies as st
 from safetensors.numpy import load_file, save_file
 
 import upweight as uw
-from support.training import random_policy
+from support.policies import random_policy
 from upweight.policies.policy import KINDS
 from upweight.policies.safetensors_file import read_safetensors, write_safetensors
 

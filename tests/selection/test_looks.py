@@ -1,5 +1,3 @@
-import re
-
 import numpy as np
 import pytest
 from hypothesis import given, settings, strategies as st
@@ -8,7 +6,7 @@ import upweight as uw
 from support.datasets import random_dataset, with_arrays
 from support.policies import linear
 from upweight.selection import looks
-from upweight.selection.looks import action_errors, check_fit, supports
+from upweight.selection.looks import action_errors, supports
 
 
 def follower(*, noise: float = 0.0, episodes: int = 40, seed: int = 0) -> uw.Dataset:
@@ -137,29 +135,3 @@ def test_support_does_not_depend_on_units(seed: int, scale: float, shift: float)
     assert 0 <= one.outside <= 1
     assert other.distance == pytest.approx(one.distance, abs=0.02)
     assert other.outside == pytest.approx(one.outside, abs=0.03)
-
-
-@pytest.mark.parametrize(
-    ("dataset", "policy", "message"),
-    [
-        (follower(), linear([[1.0], [1.0]], [0.0]), "numbers in an observation: log has 1, the policy 2"),
-        (follower(), linear([[1.0, 1.0]], [0.0, 0.0]), "number of actions: log has 1, the policy 2"),
-        (
-            follower(),
-            linear([[1.0, 1.0]], [0.0, 0.0], kind="greedy"),
-            "kind of actions: log has continuous, the policy discrete",
-        ),
-        (chooser(), linear([[1.0, 1.0]], [0.0, 0.0], kind="greedy"), "number of actions: choices has 3, the policy 2"),
-        (follower(), linear([[1.0]], [0.0], bound=0.1), "action 0 is bounded by [-0.1, 0.1], but 9"),
-    ],
-)
-def test_policies_of_other_data_are_refused(dataset: uw.Dataset, policy: uw.Policy, message: str) -> None:
-    with pytest.raises(uw.DatasetError, match=f"mine: .*{re.escape(message)}"):
-        check_fit(dataset, [policy], ["mine"])
-
-
-def test_policies_that_fit_are_not_refused() -> None:
-    check_fit(follower(), [COPY, CONTRARY, IDLE, linear([[1.0]], [0.0], bound=0.9)])
-    check_fit(chooser(), [linear([[1.0, 0.0, 0.0]], [0.0] * 3, kind="categorical")])
-    unsaid = with_arrays(chooser())  # does not say how many actions there are
-    check_fit(unsaid, [linear([[1.0] * 5], [0.0] * 5, kind="greedy")])

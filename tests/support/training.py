@@ -1,6 +1,5 @@
 """Small trainings for the tests."""
 
-import itertools
 from typing import Any
 
 import jax
@@ -50,24 +49,6 @@ def draws(built: Any, count: int) -> np.ndarray:
 
 def leaves(tree: Any) -> list[np.ndarray]:
     return [np.asarray(leaf) for leaf in jax.tree.leaves(tree)]
-
-
-def random_policy(kind: str, seed: int = 0, *, observation: int = 3, action: int = 2, bound: float = 1.0) -> uw.Policy:
-    """Of any kind, with numbers and a width from ``seed``."""
-    rng = np.random.default_rng(seed)
-    discrete = kind in {"categorical", "greedy"}
-    widths = (observation, 5 + seed, 2 * action if kind == "tanh_gaussian" else action)
-    layers = [(rng.normal(size=(i, o)), rng.normal(size=o)) for i, o in itertools.pairwise(widths)]
-    bounds = None if discrete else np.full(action, bound, np.float32)
-    return uw.Policy(
-        kind=kind,
-        layers=tuple((w.astype(np.float32), b.astype(np.float32)) for w, b in layers),
-        observation_mean=rng.normal(size=observation).astype(np.float32),
-        observation_scale=rng.uniform(0.5, 2, observation).astype(np.float32),
-        log_std=np.array([-1, 0.5], np.float32) if kind == "gaussian" else None,
-        action_low=None if bounds is None else -bounds,
-        action_high=bounds,
-    )
 
 
 def fqe_hyper(**values: float) -> dict[str, Any]:

@@ -13,17 +13,12 @@ import jax.numpy as jnp
 import numpy as np
 from numpy.typing import NDArray
 
-from upweight.base.errors import ConfigError
-from upweight.data.dataset import Dataset
-from upweight.engine.algorithm import Setup
 from upweight.engine.nn import MLP, Compute, Linear, apply_mlp
 from upweight.policies.policy import LOG_STD_RANGE, Policy
 
 Array = jax.Array
 Bounds = tuple[NDArray[np.float32], NDArray[np.float32]]  # [a] what -1 and 1 stand for
 _BLOCK_ROWS = 2**15
-_ARRAYS = ("observation_mean", "observation_scale", "log_std", "action_low", "action_high")
-_RANGES = (0.1, 1.5)  # of a policy's actions, over that of the data's: beyond, they are in another unit
 
 
 class Discrete(NamedTuple):
@@ -64,54 +59,6 @@ def is_random(policy: Policy) -> bool:
 def choice_bytes(policies: Sequence[Policy], num_observations: int, itemsize: int) -> int:
     """What the choices of one policy take."""
     return num_observations * max(len(policy.layers[-1][1]) for policy in policies) * itemsize
-
-
-def check_policies(dataset: Dataset, policies: Sequence[Policy], setup: Setup, bounds: Bounds | None) -> None:
-    """Refuse policies that are not for these data, before anything is computed."""
-    if not policies:
-        raise ConfigError("expected at least one policy, found none")
-    for number, policy in enumerate(policies):
-        where = f"policy {number} does not fit {dataset.source}"
-        if policy.observation_size != setup.observation_size:
-            raise ConfigError(
-                f"{where}: the data's observations have {setup.observation_size} numbers, the policy takes "
-                f"{policy.observation_size}; give the data that it was trained on, or others of the same columns"
-            )
-        if policy.is_discrete != dataset.discrete_actions:
-            have, acts = ("discrete", "continuous") if dataset.discrete_actions else ("continuous", "discrete")
-            raise ConfigError(f"{where}: the data's actions are {have}, the policy's {acts}")
-        size = len(policy.layers[-1][1]) if policy.action_low is None else len(policy.action_low)
-        if size != setup.action_size:
-            what = "discrete actions (num_actions)" if policy.is_discrete else "numbers in an action"
-            raise ConfigError(f"{where}: the data have {setup.action_size} {what}, the policy has {size}")
-        if bounds is not None:
-            _check_bounds(where, policy, bounds)
-    if len(policies) > 1 and all(_same(policy, policies[0]) for policy in policies[1:]):
-        raise ConfigError(f"all {len(policies)} policies are the same, number for number: there is nothing to compare")
-
-
-def _same(one: Policy, other: Policy) -> bool:
-    def parts(policy: Policy) -> list[Any]:
-        single = [getattr(policy, name) for name in _ARRAYS if getattr(policy, name) is not None]
-        return [*single, *(array for layer in policy.layers for array in layer)]
-
-    pairs = zip(parts(one), parts(other), strict=False)
-    return (one.kind, len(parts(one))) == (other.kind, len(parts(other))) and all(np.array_equal(*p) for p in pairs)
-
-
-def _check_bounds(where: str, policy: Policy, bounds: Bounds) -> None:
-    """A policy of part of the data may have seen a smaller range; one far larger, smaller or beside it is another unit."""
-    (low, high), own_low, own_high = bounds, policy.action_low, policy.action_high
-    assert own_low is not None and own_high is not None
-    ratio = (own_high - own_low) / (high - low)
-    slack = 0.5 * (high - low)
-    bad = (ratio < _RANGES[0]) | (ratio > _RANGES[1]) | (own_low < low - slack) | (own_high > high + slack)
-    if bad.any():
-        place = int(np.argmax(bad))
-        raise ConfigError(
-            f"{where}: action {place} is within [{low[place]:g}, {high[place]:g}] in the data, and within "
-            f"[{own_low[place]:g}, {own_high[place]:g}] for the policy; give data in the unit that it was trained on"
-        )
 
 
 def make_choices(policies: Sequence[Policy], observations: NDArray[Any], bounds: Bounds | None, dtype: Any) -> Choices:

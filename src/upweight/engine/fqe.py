@@ -43,7 +43,6 @@ from upweight.engine.choices import (
     Bounds,
     Choices,
     Discrete,
-    check_policies,
     choice_bytes,
     is_random,
     make_choices,
@@ -51,6 +50,7 @@ from upweight.engine.choices import (
 )
 from upweight.engine.config import Config, traced
 from upweight.engine.device import compilation_cache, device_memory, number_types
+from upweight.engine.fit import check_fit
 from upweight.engine.losses import td_target
 from upweight.engine.nn import MLP, adam_step, apply_mlp, init_adam, init_mlp, soft_update
 from upweight.engine.plan import USABLE_SHARE, agent_bytes, data_bytes
@@ -240,10 +240,12 @@ def evaluate_policies(
     asked = fitted if starts is None else _index(dataset, starts)
     part = dataset if episodes is None else dataset.subset(fitted)
     _check_data(part)
+    _check_policies(dataset, policies)
     with number_types(precision), compilation_cache():
         setup = make_setup(dataset, precision)
+        if dataset.discrete_actions:  # of which there may be more than the log shows
+            setup = setup._replace(action_size=len(policies[0].layers[-1][1]))
         bounds = None if dataset.discrete_actions else action_bounds(dataset.actions.reshape(dataset.num_steps, -1))
-        check_policies(dataset, policies, setup, bounds)
         task = _Task(part, dataset.initial_observations[asked], seeds, updates, config, setup, bounds)
         size = _policies_at_once(task, policies)
         groups = [policies[first : first + size] for first in range(0, len(policies), size)]
@@ -278,6 +280,26 @@ def _check_data(part: Dataset) -> None:
             UpweightWarning,
             stacklevel=3,
         )
+
+
+def _check_policies(dataset: Dataset, policies: Sequence[Policy]) -> None:
+    """Refuse policies of other data, and those that cannot be told apart."""
+    if not policies:
+        raise ConfigError("expected at least one policy, found none")
+    check_fit(dataset, policies)
+    if len(sizes := {len(policy.layers[-1][1]) for policy in policies if policy.is_discrete}) > 1:
+        raise ConfigError(
+            f"expected policies of the same number of actions, found {' and '.join(map(str, sorted(sizes)))}"
+        )
+    if len(policies) > 1 and all(_same(policy, policies[0]) for policy in policies[1:]):
+        raise ConfigError(f"all {len(policies)} policies are the same, number for number: there is nothing to compare")
+
+
+def _same(one: Policy, other: Policy) -> bool:
+    names = ("kind", "observation_mean", "observation_scale", "log_std", "action_low", "action_high")
+    pairs = [(getattr(one, name), getattr(other, name)) for name in names]
+    pairs += [pair for layers in zip(one.layers, other.layers, strict=False) for pair in zip(*layers, strict=True)]
+    return len(one.layers) == len(other.layers) and all(np.array_equal(*pair) for pair in pairs)
 
 
 def _policies_at_once(task: _Task, policies: Sequence[Policy]) -> int:

@@ -15,7 +15,6 @@ from upweight.base.errors import DatasetError
 from upweight.data.dataset import Dataset
 from upweight.data.validate import as_episode_index
 from upweight.engine.agreement import agreement, draw_steps
-from upweight.engine.prepare import action_size
 from upweight.policies.policy import Policy
 
 STEPS = 10_000  # at which actions are compared
@@ -25,7 +24,6 @@ NEIGHBOURS = 20
 LEVEL = 0.95  # of held-out logged actions count as supported
 _BLOCK = 4096  # logged steps whose distances are computed at a time
 _ROUNDING = 1e-6
-_INSIDE = 0.5  # share of logged actions that must lie within a policy's bounds, or the bounds are of something else
 
 
 @dataclass(frozen=True)
@@ -57,44 +55,6 @@ class Support:
     distance: float  # mean of D(s, pi(s))
     limit: float
     states: int
-
-
-def check_fit(dataset: Dataset, policies: Sequence[Policy], names: Sequence[str] | None = None) -> None:
-    """Refuse policies that cannot have been trained on such data; ``names`` are for the message."""
-    kinds = {True: "discrete", False: "continuous"}
-    features, shown = int(np.prod(dataset.observation_shape, initial=1)), action_size(dataset)
-    for place, policy in enumerate(policies):
-        name = f"policy {place}" if names is None else names[place]
-        outputs = policy.layers[-1][1].shape[0]
-        size = outputs // 2 if policy.kind == "tanh_gaussian" else outputs
-        unknown = dataset.discrete_actions and dataset.num_actions is None  # there may be more than the log shows
-        for what, found, expected in (
-            ("numbers in an observation", policy.observation_size, features),
-            ("kind of actions", kinds[policy.is_discrete], kinds[dataset.discrete_actions]),
-            ("number of actions", size, max(size, shown) if unknown else shown),
-        ):
-            if found != expected:
-                raise DatasetError(
-                    f"{name}: {what}: {dataset.source} has {expected}, the policy {found}; was it trained on other data?"
-                )
-        if not policy.is_discrete:
-            _check_bounds(dataset, policy, name)
-
-
-def _check_bounds(dataset: Dataset, policy: Policy, name: str) -> None:
-    """The log may go a little beyond the bounds of a policy that learned from part of it; not with most of its actions."""
-    assert policy.action_low is not None and policy.action_high is not None
-    steps = np.linspace(0, dataset.num_steps - 1, min(dataset.num_steps, STEPS)).astype(np.int64)
-    logged = dataset.actions[steps].reshape(len(steps), -1)
-    slack = _ROUNDING + 1e-3 * (policy.action_high - policy.action_low)
-    inside = (logged >= policy.action_low - slack) & (logged <= policy.action_high + slack)
-    if (worst := inside.mean(axis=0).min()) < _INSIDE:
-        column = int(inside.mean(axis=0).argmin())
-        bounds = f"[{policy.action_low[column]:g}, {policy.action_high[column]:g}]"
-        raise DatasetError(
-            f"{name}: its action {column} is bounded by {bounds}, but {1 - worst:.0%} of those in {dataset.source} lie beyond; "
-            "was it trained on other data, or in another unit?"
-        )
 
 
 def action_errors(
