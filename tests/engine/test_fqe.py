@@ -126,6 +126,11 @@ def test_a_critic_that_diverges_says_so_and_short_memory_splits_policies(monkeyp
     good = random_policy("deterministic")
     broken = replace(good, observation_scale=np.zeros(3, np.float32))  # acts NaN
     log = random_dataset(0, num_episodes=30, next_known=True)
+    ends, rewards = (
+        {"terminated": ~log.trainable, "truncated": log.terminated | log.truncated},
+        np.full(log.num_steps, 0.1),
+    )
+    log = with_arrays(log, rewards=rewards, next_observations=log.next_observations, **ends)
     evaluate, sizes = fqe._evaluate, list[int]()
     monkeypatch.setattr(fqe, "_evaluate", lambda task, group: sizes.append(len(group)) or evaluate(task, group))
     monkeypatch.setattr(fqe, "device_memory", lambda: 2**16)
@@ -134,6 +139,7 @@ def test_a_critic_that_diverges_says_so_and_short_memory_splits_policies(monkeyp
     assert found.diverged.tolist() == [[False], [True]]
     assert np.isnan(found.values).tolist() == np.isnan(found.at_starts).all(axis=2).tolist() == [[False], [True]]
     assert "diverged=1" in repr(found)
+    np.testing.assert_allclose(found.values[0], 0.1 / (1 - 0.99), rtol=0.05)  # a reward that never changes, for ever
 
 
 def test_policies_are_evaluated_at_once_as_memory_allows(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -62,6 +62,7 @@ from upweight.policies.policy import Policy
 
 _AVERAGED = 0.2  # of the updates, at the end
 _FINAL_BOUND = 3e-3  # of the last layer's weights at the start
+_CONSTANT = 1e-6  # standard deviation of rewards, of the largest, below which they do not change at all
 _TITLE = "fitted Q evaluation"
 
 
@@ -89,11 +90,8 @@ class State(NamedTuple):
 
 
 def init(key: Array, setup: Setup, config: FQEConfig, discrete: bool) -> State:
-    inputs, outputs = (
-        setup.observation_size + (0 if discrete else setup.action_size),
-        setup.action_size if discrete else 1,
-    )
-    sizes = (inputs, *config.hidden_units, outputs)
+    here, acts = setup.observation_size, setup.action_size
+    sizes = (here, *config.hidden_units, acts) if discrete else (here + acts, *config.hidden_units, 1)
     critic = init_mlp(key, sizes, scheme=config.initialization, final_bound=_FINAL_BOUND, dtype=setup.dtype)
     return State(critic, jax.tree.map(jnp.copy, critic), init_adam(critic))
 
@@ -326,8 +324,9 @@ def _make_agents(task: _Task, critic: _Critic, count: int) -> Agents:
     if task.part.episodes.terminated.any():
         low, high = min(low, 0.0), max(high, 0.0)
     horizon = 1 / (1 - task.config.discount)
-    about = {"reward_mean": rewards.mean(), "reward_std": rewards.std() or 1.0}
-    about |= {"value_low": low * horizon, "value_high": high * horizon}
+    peak = np.abs(rewards).max() or 1.0
+    std = rewards.std() if rewards.std() > _CONSTANT * peak else peak
+    about = {"reward_mean": rewards.mean(), "reward_std": std, "value_low": low * horizon, "value_high": high * horizon}
     hyper = one.hyper | {name: jnp.asarray([number], task.setup.dtype) for name, number in about.items()}
     if task.bounds is not None:
         lowest, highest = (jnp.asarray(bound, task.setup.dtype)[None] for bound in task.bounds)
