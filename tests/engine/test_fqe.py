@@ -122,20 +122,16 @@ def test_a_critic_is_the_same_alone_and_among_others_and_draws_from_its_episodes
 
 
 @pytest.mark.slow
-def test_a_critic_that_diverges_says_so_and_short_memory_splits_policies(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_critic_that_diverges_says_so_and_policies_are_evaluated_in_turn_if_need_be(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     good = random_policy("deterministic")
     broken = replace(good, observation_scale=np.zeros(3, np.float32))  # acts NaN
     log = random_dataset(0, num_episodes=30, next_known=True)
-    ends, rewards = (
-        {"terminated": ~log.trainable, "truncated": log.terminated | log.truncated},
-        np.full(log.num_steps, 0.1),
-    )
-    log = with_arrays(log, rewards=rewards, next_observations=log.next_observations, **ends)
-    evaluate, sizes = fqe._evaluate, list[int]()
-    monkeypatch.setattr(fqe, "_evaluate", lambda task, group: sizes.append(len(group)) or evaluate(task, group))
-    monkeypatch.setattr(fqe, "device_memory", lambda: 2**16)
-    found = evaluate_policies(log, [good, broken], seeds=(0,), updates=100, config=SMALL)
-    assert sizes == [1, 1]
+    ends = {"terminated": ~log.trainable, "truncated": log.terminated | log.truncated}
+    log = with_arrays(log, rewards=np.full(log.num_steps, 0.1), next_observations=log.next_observations, **ends)
+    monkeypatch.setattr(fqe, "_policies_at_once", lambda *_: 1)
+    found = evaluate_policies(log, [good, broken], seeds=(0,), updates=100, config=SMALL, precision="bfloat16")
     assert found.diverged.tolist() == [[False], [True]]
     assert np.isnan(found.values).tolist() == np.isnan(found.at_starts).all(axis=2).tolist() == [[False], [True]]
     assert "diverged=1" in repr(found)

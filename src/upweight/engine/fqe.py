@@ -51,6 +51,7 @@ from upweight.engine.choices import (
 from upweight.engine.config import Config, traced
 from upweight.engine.device import compilation_cache, device_memory, number_types
 from upweight.engine.fit import check_fit
+from upweight.engine.kernels.choice import worthwhile
 from upweight.engine.losses import td_target
 from upweight.engine.nn import MLP, adam_step, apply_mlp, init_adam, init_mlp, soft_update
 from upweight.engine.plan import USABLE_SHARE, agent_bytes, data_bytes
@@ -141,8 +142,8 @@ def update(
     target = jnp.clip(target, hyper["value_low"], hyper["value_high"])
     wanted = ((1 - hyper["discount"]) * target - hyper["reward_mean"]) / hyper["reward_std"]
     error, gradients = jax.value_and_grad(loss)(state.critic, batch, wanted, setup)
-    moved, moments = adam_step(gradients, state.moments, state.critic, hyper["learning_rate"])
-    critic = jax.tree.map(lambda new, old: new - hyper["weight_decay"] * old, moved, state.critic)
+    rate, decay = hyper["learning_rate"], hyper["weight_decay"]
+    critic, moments = adam_step(gradients, state.moments, state.critic, rate, decay)
     return State(critic, soft_update(state.target, critic, hyper["tau"]), moments), {"loss": error}
 
 
@@ -344,7 +345,9 @@ def _make_agents(task: _Task, critic: _Critic, count: int) -> Agents:
 def _evaluate(task: _Task, policies: Sequence[Policy]) -> tuple[NDArray[Any], ...]:
     """``at_starts``, ``values``, ``drift`` and ``diverged`` of policies whose critics train at once."""
     method = make_algorithm(policies)
-    program, count = Program(method, task.config, task.setup), len(policies) * len(task.seeds)
+    count, config = len(policies) * len(task.seeds), task.config
+    fused = task.setup.compute.fused and worthwhile(config.hidden_units, count, method.network_rows(config))
+    program = Program(method, config, task.setup.with_kernels(fused))
     data = make_data(task.part, method, task.setup)
     dtype = task.setup.dtype
     data = data._replace(next_choices=make_choices(policies, task.part.next_observations, task.bounds, dtype))
@@ -352,8 +355,8 @@ def _evaluate(task: _Task, policies: Sequence[Policy]) -> tuple[NDArray[Any], ..
         jnp.asarray(task.starts.reshape(len(task.starts), -1), dtype),
         make_choices(policies, task.starts, task.bounds, dtype),
     )
-    agents = _make_agents(task, _Critic(task.config, evaluator=method), len(policies))
-    schedule = make_schedule(task.updates, None, method, task.config, count)
+    agents = _make_agents(task, _Critic(config, evaluator=method), len(policies))
+    schedule = make_schedule(task.updates, None, method, config, count)
     total, points, began = np.zeros((count, len(task.starts))), list[NDArray[Any]](), time.perf_counter()
     report(_TITLE, 0, task.updates, "compiling")
     with interrupts_wait("stopping after these updates; press Ctrl-C again to exit at once") as interrupts:
@@ -377,7 +380,7 @@ def _evaluate(task: _Task, policies: Sequence[Policy]) -> tuple[NDArray[Any], ..
 @partial(jax.jit, static_argnums=0)
 def _at_starts(program: Program, targets: MLP, agents: Agents, starts: Array, choices: Choices, update: Array) -> Array:
     """[A, N] values, one critic after another: all at once would take the memory of all their activations."""
-    setup, rows = program.setup, jnp.arange(len(starts))
+    setup, rows = program.setup.with_kernels(False), jnp.arange(len(starts))
     drawn = program.algorithm.noise is noise
 
     def one(inputs: tuple[MLP, Agents]) -> Array:

@@ -150,10 +150,14 @@ def init_adam(parameters: Any) -> Any:
     return _ADAM.init(parameters)
 
 
-def adam_step(gradients: Any, moments: Any, parameters: Any, learning_rate: Array) -> tuple[Any, Any]:
-    """New parameters and moments."""
+def adam_step(
+    gradients: Any, moments: Any, parameters: Any, learning_rate: Array, decay: Array | None = None
+) -> tuple[Any, Any]:
+    """New parameters and moments; ``decay`` is the share of every parameter that is taken away besides (AdamW)."""
     direction, moments = _ADAM.update(without_rounded(gradients), moments)
-    new = jax.tree.map(lambda p, d: p - learning_rate * d, without_rounded(parameters), direction)
+    bare = without_rounded(parameters)
+    kept = bare if decay is None else jax.tree.map(lambda p: (1 - decay) * p, bare)
+    new = jax.tree.map(lambda p, d: p - learning_rate * d, kept, direction)
     return _rounded_like(parameters, new), moments
 
 
