@@ -13,6 +13,7 @@ from upweight.base.errors import ConfigError
 from upweight.base.progress import showing
 from upweight.data.dataset import Dataset
 from upweight.data.validate import as_episode_index
+from upweight.engine.fit import check_fit
 from upweight.engine.fqe import FQEConfig, QEstimates, evaluate_policies
 from upweight.inspection.starts import GROUPS, look_at_starts
 from upweight.loading import AnyDataset, as_dataset
@@ -22,7 +23,7 @@ from upweight.rollout.evaluate import Evaluator, evaluate
 from upweight.selection.bandit import play_arms
 from upweight.selection.candidates import Candidate, Given, Member, find_candidates
 from upweight.selection.importance import importance_estimates
-from upweight.selection.looks import ActionError, action_errors, check_fit, supports
+from upweight.selection.looks import ActionError, action_errors, supports
 from upweight.selection.outcome import ALL, Look, Selection, Standing
 from upweight.selection.rule import Baseline, Decision, Evidence, SelectionRule, without_common_luck
 from upweight.weightings.return_weighting import ReturnWeighting
