@@ -95,10 +95,11 @@ class _Cluster:
         """The resources of those that are alive."""
         return [node["Resources"] for node in self.ray.nodes() if node["Alive"]]
 
-    def room(self) -> int:
-        """How many populations it can train at once."""
+    def places(self) -> list[int]:
+        """Of the nodes that can train, how many populations they have room for."""
         needs = {kind: need for kind, need in (("CPU", self.cpus), ("GPU", self.gpus)) if need}
-        return sum(int(min(node.get(kind, 0) / need for kind, need in needs.items())) for node in self.nodes())
+        room = [int(min(node.get(kind, 0) / need for kind, need in needs.items())) for node in self.nodes()]
+        return [places for places in room if places]
 
     def cores(self) -> int:
         return int(sum(node.get("CPU", 0) for node in self.nodes()))
@@ -174,7 +175,7 @@ class _Driver:
     # ---- one population -----------------------------------------------------------------------------------------
     def _has_room(self) -> bool:
         """One waits for each that trains: nodes do not, and an autoscaler sees that more would help."""
-        return sum(job.trained is None for job in self._jobs) < max(2, 2 * self._cluster.room())
+        return sum(job.trained is None for job in self._jobs) < max(2, 2 * sum(self._cluster.places()))
 
     def _begin(self, population: Population) -> bool:
         """Hand it out; False if others are at it, or did it."""
@@ -267,7 +268,7 @@ class _Driver:
         training = [job for job in self._jobs if job.trained is None]
         if training:
             total = sum(job.population.runs[0].updates for job in training)
-            done, nodes = sum(job.updates for job in training), len(self._cluster.nodes())
+            done, nodes = sum(job.updates for job in training), len(self._cluster.places())
             report(f"trainings: {len(training)}, nodes: {nodes}", done, total, self._detail)
         else:
             parts = sum(len(job.parts) for job in self._jobs)

@@ -14,6 +14,8 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any, NamedTuple, Self
 
+import jax
+
 from upweight import __version__
 from upweight.base.errors import UpweightError, UpweightWarning
 from upweight.base.files import atomic_target
@@ -99,18 +101,28 @@ def train(order: Order, data: RunData | Failure, mailbox: Any) -> Answer:
     """Train a population in a folder of this node; a cancelled task, as after Ctrl-C, posts a checkpoint first."""
     if isinstance(data, Failure):
         return Answer(data, [])
-    if order.version != __version__:
-        return Answer(
-            Failure(_explain(f"expected upweight {order.version}, as the driver has, found {__version__}")), []
-        )
-    if 0 < order.gpus < 1:
-        os.environ.setdefault("XLA_PYTHON_CLIENT_MEM_FRACTION", f"{_MEMORY_SHARE * order.gpus:.3f}")
+    if (lacking := _what_is_lacking(order)) is not None:
+        return Answer(Failure(_explain(lacking)), [])
     limits = require("threadpoolctl", extra="mujoco", purpose="playing episodes").threadpool_limits
     with warnings.catch_warnings(record=True) as heard, limits(limits=usable_cores(), user_api="blas"):
         warnings.simplefilter("always", UpweightWarning)
         trained = _train(order, data, mailbox)
     texts = [str(each.message) for each in heard if issubclass(each.category, UpweightWarning)]
     return Answer(trained, list(dict.fromkeys(texts)))
+
+
+def _what_is_lacking(order: Order) -> str | None:
+    """What this node must have for it, and has not; JAX takes its share of a GPU when it is first asked."""
+    if order.version != __version__:
+        return f"expected upweight {order.version}, as the driver has, found {__version__}"
+    if 0 < order.gpus < 1:
+        os.environ.setdefault("XLA_PYTHON_CLIENT_MEM_FRACTION", f"{_MEMORY_SHARE * order.gpus:.3f}")
+    if order.gpus and jax.default_backend() == "cpu":
+        return (
+            'expected a GPU, but JAX finds none; install JAX for it there (pip install "jax[cuda12]"), or train on the CPU: '
+            "--gpus-per-population 0"
+        )
+    return None
 
 
 def play(trained: Sequence[Trained]) -> list[Evaluation] | Failure:
