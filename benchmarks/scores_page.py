@@ -34,8 +34,8 @@ from upweight.report.tables import Score, ScoreTable, estimate_text, file_stem, 
 from upweight.studies.readers import open_store
 
 SUITES = {  # title, and the figures of a report that are shown
-    "mixed": ("Mixed datasets", ("sigma", "improvement", "points", "gain")),
-    "regular": ("Regular datasets", ("improvement", "points")),
+    "mixed": ("Mixed datasets", ("sigma", "improvement", "points", "gain", "performance")),
+    "regular": ("Regular datasets", ("improvement", "points", "performance")),
     "stochastic": ("Stochastic control", ("sigma", "improvement", "points")),
     "temperature": ("Temperature", ("temperature",)),
     "percentage": ("Percentage", ("percentage",)),

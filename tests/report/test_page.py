@@ -85,7 +85,7 @@ def test_pictures_in_the_page_take_its_ink(page: str) -> None:
 def test_picture_files_can_be_read_on_any_background(study: Path, page: str) -> None:
     pictures = sorted((study / "report").glob("*.svg"))
     assert {path.stem.split("-")[0] for path in pictures} == {
-        *("overview", "sigma", "improvement", "profile", "gain", "temperature", "percentage", "returns")
+        *("overview", "sigma", "improvement", "profile", "gain", "performance", "temperature", "percentage", "returns")
     }
     for path in pictures:
         text = path.read_text()

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from support.results import add_dataset, add_returns, add_runs, data_spec, make_study
-from upweight.report.figures.datasets import draw_gains
+from upweight.report.figures.datasets import draw_gains, draw_performance
 from upweight.report.figures.drawing import FONT_SIZE, WIDTH, NothingToDraw, style_of, wrap
 from upweight.report.figures.figures import ReportFigure, all_figures
 from upweight.report.figures.overview import draw_overview
@@ -130,6 +130,22 @@ def test_labels_say_axes_and_numbers(store: Store) -> None:
     assert draw_profiles(results, INTERVALS, "BC").label.endswith(
         "Above 0.5: Uniform on mixed datasets 0%, RW on mixed datasets 100%."
     )
+
+
+def test_what_uniform_makes_of_a_dataset_by_its_return(store: Store) -> None:
+    """Mixes are filled, other sets are not; a handful of datasets says nothing."""
+    for place, name in enumerate(["random", "expert-random-1", "expert-random-5", "expert-random-10", "expert"]):
+        add_runs(store, f"hopper-{name}", "Uniform", [0.1 * place, 0.1 * place + 0.02])
+        add_runs(store, f"hopper-{name}", "RW", [0.9, 0.9])  # does not matter
+        add_dataset(store, f"hopper-{name}", mean=0.2 * place)
+        if place == 3:
+            missing = "fewer than 5 datasets with a description have normalised scores of Uniform"
+            assert figures(store)["performance"].missing == missing
+    drawing = draw_performance(collect(store), INTERVALS, "BC")
+    mixes, others = drawing.figure.axes[0].collections
+    assert np.allclose(mixes.get_offsets(), [[0.2, 0.11], [0.4, 0.21], [0.6, 0.31]])
+    assert np.allclose(others.get_offsets(), [[0.0, 0.01], [0.8, 0.41]]) and not len(others.get_facecolors())
+    assert "BC: rank correlation 1.00 [1.00, 1.00] (95% interval over the 5 datasets)." in drawing.notes
 
 
 def test_profiles_reach_the_best_run(store: Store) -> None:

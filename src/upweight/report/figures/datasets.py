@@ -10,12 +10,13 @@ from upweight.report.figures.drawing import (
     WIDTH,
     Drawing,
     NothingToDraw,
+    add_legend,
     finish,
     new_figure,
     plain,
 )
 from upweight.report.figures.weightings import why_nothing_beside_uniform
-from upweight.report.gains import Gains, gains_of
+from upweight.report.gains import FEW_DATASETS, Gains, gains_of
 from upweight.report.names import UNIFORM
 from upweight.report.results import DatasetFacts, Results
 from upweight.report.statistics.intervals import Intervals
@@ -23,6 +24,7 @@ from upweight.report.tables import estimate_text, score_text
 
 NO_DESCRIPTION = "the store does not describe the datasets"
 _COLUMNS = 3
+_BLUE = "#56b4e9"
 _SHADES = 11  # of gain; the middle one is none
 _PANEL = 1.25  # inches high
 _TOP = 200  # percent: where a panel ends, on a logarithmic scale
@@ -87,6 +89,35 @@ def _growth_notes(found: dict[str, Gains], intervals: Intervals, method: str) ->
             )
 
 
+def draw_performance(results: Results, intervals: Intervals, method: str) -> Drawing:
+    """The paper's appendix: what Uniform makes of a dataset, against the mean return of the dataset."""
+    facts = [each for each in results.datasets if each.normalized and results.is_normalized(each.dataset)]
+    scores = results.scores(method, UNIFORM, [each.dataset for each in facts])
+    known = [each for each in facts if each.dataset.name in scores]
+    if len(known) < FEW_DATASETS:
+        raise NothingToDraw(f"fewer than {FEW_DATASETS} datasets with a description have normalised scores of Uniform")
+    means = np.array([each.mean for each in known])
+    levels = np.array([np.mean(scores[each.dataset.name]) for each in known])
+    mixed = np.array([each.dataset.sigma is not None for each in known])
+    figure = new_figure(2.6, method)
+    axis = figure.subplots()
+    handles = {}
+    for name, chosen, fill in (("mixes", mixed, _BLUE), ("other datasets", ~mixed, "none")):
+        if chosen.any():
+            handles[name] = axis.scatter(
+                means[chosen], levels[chosen], s=34, facecolors=fill, edgecolors=INK, linewidths=0.8
+            )
+    finish(axis, title="", x="mean normalised return of the dataset", y="score of Uniform")
+    add_legend(figure, handles)
+    trend = estimate_text(intervals.correlation(means, levels), normalized=True)
+    notes = (
+        "Each dataset is a point: the mean score of Uniform against the mean return of the data. The paper sees it grow, up to a "
+        "sweet spot.",
+        f"{method}: rank correlation {trend} (95% interval over the {len(known)} datasets).",
+    )
+    return Drawing(figure, f"{method}: score of Uniform against the mean return of the dataset: {trend}.", notes)
+
+
 def draw_returns(datasets: Sequence[DatasetFacts]) -> Drawing:
     """Histograms of returns of the datasets of one task."""
     columns = min(_COLUMNS, len(datasets))
@@ -96,7 +127,7 @@ def draw_returns(datasets: Sequence[DatasetFacts]) -> Drawing:
     axes = figure.subplots(rows, columns, squeeze=False, sharex=True, sharey=True).ravel()
     for axis, facts in zip(axes, datasets, strict=False):
         counts = np.array(facts.counts, np.float64)
-        axis.stairs(100 * counts / counts.sum(), facts.edges, fill=True, color="#56b4e9")
+        axis.stairs(100 * counts / counts.sum(), facts.edges, fill=True, color=_BLUE)
         axis.set_yscale("log")
         axis.set_ylim(0.005, _TOP)
         axis.set_yticks([0.01, 1, 100], ["0.01", "1", "100"])

@@ -4,7 +4,7 @@ from collections.abc import Callable, Container, Iterable
 from dataclasses import dataclass
 from itertools import groupby
 
-from upweight.report.figures.datasets import NO_DESCRIPTION, draw_gains, draw_returns
+from upweight.report.figures.datasets import NO_DESCRIPTION, draw_gains, draw_performance, draw_returns
 from upweight.report.figures.drawing import Drawing, NothingToDraw, as_svg
 from upweight.report.figures.losses import draw_losses
 from upweight.report.figures.overview import draw_overview
@@ -21,6 +21,7 @@ _BY_METHOD: dict[str, tuple[str, Callable[[Results, Intervals, str], Drawing]]] 
     "points": ("Score over the training", draw_points),
     "profile": ("Performance profiles", draw_profiles),
     "gain": ("Gain over Uniform by kind of dataset", draw_gains),
+    "performance": ("Performance of Uniform by mean return of the dataset", draw_performance),
     "temperature": ("Temperature", draw_temperature),
     "percentage": ("Percentage filtering", draw_percentage),
 }
