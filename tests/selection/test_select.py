@@ -58,10 +58,10 @@ def no_critics(monkeypatch: pytest.MonkeyPatch) -> None:
     """A policy is said to be worth minus its first weight."""
 
     def estimates(dataset: uw.Dataset, policies: Sequence[uw.Policy], **options: Any) -> QEstimates:
-        seeds, starts = list(options["seeds"]), np.asarray(options["episodes"])
+        seeds, starts = np.asarray(options["seeds"]), np.asarray(options["starts"])
         worth = np.array([-float(policy.layers[0][0][0, 0]) for policy in policies])
         worth[worth == DIVERGES] = np.nan
-        values = worth[:, None] + 0.01 * np.arange(len(seeds))
+        values = worth[:, None] + 0.01 * seeds
         at_starts = np.repeat(values[..., None], len(starts), axis=2).astype(np.float32)
         nothing = np.zeros_like(values)
         return QEstimates(values, at_starts, nothing, np.isnan(values), starts, 0.9, (0.0, 1.0), 1)
@@ -195,6 +195,24 @@ class TestWithEstimatesGiven:
             rewards=np.ones(40),
             terminated=np.arange(40) % 10 == 9,
         )
+
+
+def test_critics_of_each_seed_learn_from_a_draw_of_their_own(log: uw.Dataset, monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[dict[str, Any]] = []
+
+    def stop(*_: Any, **options: Any) -> QEstimates:
+        asked.append(options)
+        nothing = np.zeros((6, 1))
+        return QEstimates(
+            nothing, np.zeros((6, 1, 3), np.float32), nothing, nothing > 0, options["starts"], 0.9, (0, 1), 1
+        )
+
+    monkeypatch.setattr("upweight.selection.select.evaluate_policies", stop)
+    select(POLICIES, log, episodes=[7, 8, 9], **{**QUICK, "seeds": 20}, seed=5)
+    assert [options["seeds"] for options in asked] == [[seed] for seed in range(5, 25)]
+    assert all(options["starts"].tolist() == [7, 8, 9] and len(options["episodes"]) == 3 for options in asked)
+    drawn = np.concatenate([options["episodes"] for options in asked])
+    assert set(drawn) == {7, 8, 9} and len({options["episodes"].tobytes() for options in asked}) > 3
 
 
 def test_what_an_episode_was_worth() -> None:

@@ -57,9 +57,9 @@ class Evidence:
 def without_common_luck(candidates: Sequence[Evidence]) -> list[Evidence]:
     r"""Estimates less what those of one evaluation seed have in common over the C candidates; means stay.
 
-    Evaluations of one seed draw the same batches for all policies, and err together. With :math:`u_s` the mean over candidates
-    of seed s, less that over seeds, :math:`x'_{c,k,s} = m_c + \sqrt{C/(C-1)}\,(x_{c,k,s} - u_s - m_c)`: the factor makes up for
-    what of a candidate's own luck goes with the mean.
+    Evaluations of one seed draw the same episodes and batches for all policies, and err together. With :math:`u_s` the mean over
+    candidates of seed s, less that over seeds, :math:`x'_{c,k,s} = m_c + \sqrt{C/(C-1)}\,(x_{c,k,s} - u_s - m_c)`: the factor
+    makes up for what of a candidate's own luck goes with the mean.
     """
     whole = [each for each in candidates if each.is_whole]
     if len(whole) < 2:

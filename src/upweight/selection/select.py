@@ -1,5 +1,6 @@
 """``select``: which of some trained policies to use, by logged data alone, or with a few real episodes."""
 
+import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import reduce
@@ -9,7 +10,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from upweight.base.checks import whole_number
-from upweight.base.errors import ConfigError
+from upweight.base.errors import ConfigError, UpweightWarning
 from upweight.base.progress import showing
 from upweight.data.dataset import Dataset
 from upweight.data.validate import as_episode_index
@@ -32,6 +33,7 @@ SEEDS = 3  # critics per policy
 UPDATES = 5_000
 _DISCOUNT = 0.99  # or less: see :func:`quick_config`
 _MAX_GROUPS = 8
+_RESAMPLE = 1  # of the streams that follow from a seed: which episodes its critics learn from
 
 
 def select(
@@ -56,8 +58,8 @@ def select(
 
     ``runs`` are folders of ``upweight train``, stores of sweeps, policy files, policies or what :func:`upweight.train` returned.
     Policies that differ in their training seed only are one candidate. ``episodes`` of the data are what estimates rest on: by
-    default those that the trainings kept back, else all. ``seeds`` critics per policy learn for ``updates`` with ``config``, by
-    default :func:`quick_config`.
+    default those that the trainings kept back, else all. ``seeds`` critics per policy, each with its own resample of them, learn
+    for ``updates`` with ``config``, by default :func:`quick_config`.
     ``propensities`` [M] or [M, A] are the log's own probabilities of discrete actions. ``env`` (an id, or "module:function") adds
     the true returns of ``env_episodes`` episodes to the table, not to the choice; with ``episodes_allowed`` at most so many
     real episodes are played, and decide. ``stochastic`` policies draw their actions; else they take the likeliest.
@@ -77,10 +79,7 @@ def select(
         field.check(env)
         chosen, which = _episodes(dataset, candidates, episodes)
         looks = field.look(chosen, propensities, config.discount)
-        critics = range(seed, seed + seeds)
-        found = evaluate_policies(
-            dataset, field.policies, seeds=critics, updates=updates, config=config, episodes=chosen
-        )
+        found = _estimate(dataset, field.policies, chosen, range(seed, seed + seeds), updates, config)
         values = discounted_values(dataset.subset(chosen), config.discount)
         evidence = field.evidence(found, [look.outside for look in looks], values)
         baseline, evidence, more = _baseline(candidates, evidence, values)
@@ -218,6 +217,36 @@ class _Field:
             {str(name): float(values[self.owners == number][:, groups == name].mean()) for name in kept}
             for number in range(len(self.candidates))
         ]
+
+
+def _estimate(
+    dataset: Dataset,
+    policies: Sequence[Policy],
+    episodes: NDArray[np.int64],
+    seeds: Sequence[int],
+    updates: int,
+    config: FQEConfig,
+) -> QEstimates:
+    """Critics of each seed learn from a draw of the episodes of their own, so that their spread shows how much that matters."""
+    parts: list[QEstimates] = []
+    for number in seeds:
+        drawn = np.sort(np.random.default_rng([number, _RESAMPLE]).choice(episodes, len(episodes)))
+        options: dict[str, Any] = {
+            "seeds": [number],
+            "updates": updates,
+            "config": config,
+            "episodes": drawn,
+            "starts": episodes,
+        }
+        with warnings.catch_warnings():
+            if parts:
+                warnings.simplefilter("ignore", UpweightWarning)  # said with the first
+            parts.append(evaluate_policies(dataset, policies, **options))
+    joined: Any = {
+        name: np.concatenate([getattr(part, name) for part in parts], axis=1)
+        for name in ("values", "at_starts", "drift", "diverged")
+    }
+    return replace(parts[0], **joined)
 
 
 def _place(name: str) -> tuple[int, str]:
