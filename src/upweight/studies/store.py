@@ -59,7 +59,7 @@ class StoreReader(Shown, ABC):
         ``dataset_edition``, ``dataset_holdout`` (the share kept back) and ``env_id``;
         ``algorithm`` and ``algorithm_settings`` (JSON); ``weighting`` and ``weighting_settings`` (JSON); ``seed``, ``updates``,
         ``precision`` and ``episodes`` (of the evaluation); ``status`` ("finished" or "diverged"), ``score`` (None where the
-        environment has no reference scores) and ``mean_return``; ``data_sha256`` (of the data that the run saw; None in old
+        environment has no reference scores) and ``mean_return``; ``data_sha256`` (of the dataset; None in old
         records).
         """
         rows = [_row(record) for record in self.runs()]
