@@ -4,7 +4,8 @@
 
 Adapters' speeds and trainings are those of benchmarks/adapters.py, the scores those of the suites, packed into one file each with
 ``uw.Store("mixed").pack("mixed.jsonl")`` (scores_page.py says which; any algorithms may be in them). Precisions were compared on
-Hopper, on the first edition of its medium data, with BC and TD3+BC and ``--set precision=bfloat16``; other temperatures and
+Hopper, on the first edition of its medium data, with BC and TD3+BC and ``--set precision=bfloat16``, and later with the fused
+kernels on today's data; other temperatures and
 percentages, on the same data, by
 
     upweight sweep paper/temperature --only "hopper-*" --algorithm bc --set updates=100_000 -o settings
@@ -43,7 +44,8 @@ from upweight.studies.readers import open_store
 
 ROOT = Path(__file__).parents[1]
 IMAGES = ROOT / "docs" / "images"
-PRECISIONS = {name: RESULTS / f"hopper_mixed_{name}.jsonl" for name in ("float32", "bfloat16")}
+PRECISIONS = [RESULTS / f"hopper_mixed_{name}.jsonl" for name in ("float32", "bfloat16")]
+FUSED = [RESULTS / "mixed.jsonl", RESULTS / "hopper_fused.jsonl"]
 SETTINGS = RESULTS / "hopper_settings.jsonl"
 DEMOS = {str(seed): RESULTS / f"demo_seed{seed}.jsonl" for seed in range(3)}
 DEMOS["0, SSE4.2"] = RESULTS / "demo_seed0_sse4.jsonl"  # as CONTRIBUTING.md says: the arithmetic of another processor
@@ -66,7 +68,8 @@ def pages(found: dict[str, Study]) -> dict[str, dict[str, str]]:
         "aggregates": markdown(aggregate_lines(found)),
         "cost": markdown(cost_rows(mixed)),
         "far": markdown(far_counts(beside_the_paper(found))),
-        "precision": markdown(precision_rows(collect([open_store(path) for path in PRECISIONS.values()]))),
+        "precision": markdown(precision_rows(collect([open_store(path) for path in PRECISIONS]))),
+        "fused": markdown(precision_rows(collect([open_store(path) for path in FUSED]))),
         "temperature": markdown(setting_rows("rw", "temperature")),
         "percentage": markdown(setting_rows("top", "fraction")),
     }
@@ -195,13 +198,17 @@ def _time(seconds: float) -> str:
 
 
 def precision_rows(results: Results) -> Rows:
-    """IQM over the mixes in both precisions and their difference, by weighting."""
+    """IQM over the mixes in both precisions and their difference, by weighting, of methods that have both."""
     rows: Rows = [("", "float32", "bfloat16", "difference, 95% interval")]
-    for method in (method for method in results.methods if method == results.algorithm(method)):
-        mixes = results.datasets_of(method, family="mixed")
+    for method in (method for method in results.methods if f"{method}, bfloat16" in results.methods):
+        mixes = results.datasets_of(f"{method}, bfloat16", family="mixed")
+        pooled: list[dict[str, list[float]]] = [{}, {}]
         for weighting in results.usual_weightings(method, mixes):
             pair = [results.scores(name, weighting.name, mixes) for name in (method, f"{method}, bfloat16")]
             rows.append((f"{method}, {weighting.name}", *_difference(*pair)))
+            for one, of_all in zip(pair, pooled, strict=True):
+                of_all |= {f"{weighting.name}, {dataset}": scores for dataset, scores in one.items()}
+        rows.append((f"{method}, all five", *_difference(*pooled)))
     return rows
 
 

@@ -199,12 +199,20 @@ def far_rows(cells: list[Beside]) -> Rows:
 def mean_rows(study: Study) -> Rows:
     """Mean score over all mixes of a share of good steps, by algorithm and weighting, with the paper's in brackets."""
     rows: Rows = [("", *(f"{sigma}% good steps" for sigma in SIGMAS))]
-    for table in (table for table in study.tables if table.title == table.method):
+    tables = [table for table in study.tables if table.title == table.method]
+    all_tasks = {task for table in tables for task in _tasks(table)}
+    for table in tables:
         seeds = min(score.seeds for score in table.scores)
         head = f"**{table.method}**, {study.results.updates[table.method]:,} updates, {seeds} seeds"
+        if (tasks := _tasks(table)) < all_tasks:
+            head += f", {' and '.join(sorted(task.capitalize() for task in tasks))} only"
         rows.append((head, *[""] * len(SIGMAS)))
         rows += [(name, *_means(table, place)) for place, name in enumerate(table.weightings)]
     return rows
+
+
+def _tasks(table: ScoreTable) -> set[str]:
+    return {dataset.task for dataset, _ in table.rows if dataset.task is not None}
 
 
 def _means(table: ScoreTable, place: int) -> list[str]:

@@ -584,8 +584,8 @@ def test_what_bfloat16_costs(results_page: Any) -> None:
     rows = results_page.precision_rows(
         collect([open_store(RESULTS / f"hopper_mixed_{name}.jsonl") for name in ("float32", "bfloat16")])
     )
-    bounds = {row[0]: [float(number) for number in re.findall(r"[+-][\d.]+", row[3])[1:]] for row in rows[1:]}
-    assert len(bounds) == 10 and all(low < 0 < high for low, high in bounds.values())  # "No interval leaves 0 out"
+    bounds = _bounds(rows)
+    assert len(bounds) == 12 and all(low < 0 < high for low, high in bounds.values())  # "No interval leaves 0 out"
     fail = [bounds[f"BC, {name}"][0] for name in ("Uniform", "Top-10%", "Half")]
     assert min(fail) > -0.01
     weighted = [bounds[f"BC, {name}"][0] for name in ("RW", "AW")]
@@ -594,6 +594,16 @@ def test_what_bfloat16_costs(results_page: Any) -> None:
     text = text_of("docs/results.md")
     assert f"for BC with RW and AW the intervals reach down to {weighted[0]:.3f} and {weighted[1]:.3f}, " in text
     assert f"from {max(others):.3f} to {min(others):.3f}. So **float32" in text
+
+
+def _bounds(rows: Any) -> dict[str, list[float]]:
+    return {row[0]: [float(number) for number in re.findall(r"[+-][\d.]+", row[3])[1:]] for row in rows[1:]}
+
+
+def test_what_the_kernels_cost(results_page: Any) -> None:
+    bounds = _bounds(results_page.precision_rows(collect([open_store(path) for path in results_page.FUSED])))
+    apart = [name for name, (low, high) in bounds.items() if not low < 0 < high]
+    assert len(bounds) == 12 and apart == ["TD3+BC, Uniform"]  # "One interval of ten leaves 0 out"
 
 
 def test_what_five_seeds_can_show() -> None:

@@ -180,7 +180,12 @@ def test_a_store_needs_a_folder(tmp_path: Path) -> None:
 RESULTS = Path(__file__).parents[2] / "benchmarks" / "results"
 
 
-COUNTS = {"hopper_mixed_float32": 430, "hopper_mixed_bfloat16": 430, "hopper_settings": 720}  # nothing comes to these
+COUNTS = {
+    "hopper_mixed_float32": 430,
+    "hopper_mixed_bfloat16": 430,
+    "hopper_fused": 430,
+    "hopper_settings": 720,
+}  # nothing comes to these
 COUNTS |= {f"demo_seed{seed}": 25 for seed in (0, 1, 2, "0_sse4")}
 
 
