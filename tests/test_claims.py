@@ -596,6 +596,19 @@ def test_what_bfloat16_costs(results_page: Any) -> None:
     assert f"from {max(others):.3f} to {min(others):.3f}. So **float32" in text
 
 
+def test_iql_in_hopper(tables: dict[str, ScoreTable]) -> None:
+    found: dict[tuple[str, str], list[float]] = {}
+    for dataset, name, score in cells(tables["IQL, bfloat16"], "Uniform", "RW", "AW", "Top-10%"):
+        kind = "expert" if "expert" in dataset.name else "medium"
+        found.setdefault((kind, "weighted" if name in ("RW", "AW") else name), []).append(score.mean)
+    shown = {key: f"{min(means):.2f} to {max(means):.2f}" for key, means in found.items()}
+    text = text_of("docs/results.md")
+    expert, medium = (f"{shown[kind, 'weighted']}" for kind in ("expert", "medium"))
+    assert f"reach {expert} at every share, Uniform {shown['expert', 'Uniform']}; on those with" in text
+    assert f"medium data {medium}, Uniform {shown['medium', 'Uniform']}. Top-10%" in text
+    assert f"loses with medium data ({shown['medium', 'Top-10%']})" in text
+
+
 def _bounds(rows: Any) -> dict[str, list[float]]:
     return {row[0]: [float(number) for number in re.findall(r"[+-][\d.]+", row[3])[1:]] for row in rows[1:]}
 
