@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 from measure import record
 from upweight.base.text import table
 from upweight.report.statistics.ranks import rank_correlation
-from upweight.selection.rule import Baseline, Evidence, SelectionRule
+from upweight.selection.rule import Baseline, Evidence, SelectionRule, without_common_luck
 
 RESAMPLES, TOPS = 2000, (1, 3, 5)
 Row = dict[str, Any]
@@ -111,7 +111,7 @@ def decide(rows: list[Row]) -> dict[str, Any]:
         Evidence(name, np.array([rows[place]["fqe"] for place in places]), outside(rows, places))
         for name, places in groups.items()
     ]
-    evidence = {each.name: each for each in made}
+    evidence = {each.name: each for each in without_common_luck(made)}
     clone = evidence.pop(base)
     decision = SelectionRule().decide(list(evidence.values()), Baseline(base, clone.mean, clone.spread))
     default = float(true[finished(rows, weighting="rw 0.1")].mean())

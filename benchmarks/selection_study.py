@@ -253,7 +253,7 @@ def main() -> None:
     parser.add_argument("--episodes", type=int, default=10, help="that each policy really plays")
     parser.add_argument("--hidden", type=int, default=256, help="width of all networks")
     parser.add_argument("--precision", default="float32")
-    parser.add_argument("--deadline", type=float, default=540.0, help="seconds after which no critics are begun")
+    parser.add_argument("--deadline", type=float, default=480.0, help="seconds after which no critics are begun")
     parser.add_argument("--name", default="selection_study")
     arguments = parser.parse_args()
     began = time.monotonic()
