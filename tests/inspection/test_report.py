@@ -200,3 +200,16 @@ def test_what_is_suggested_is_among_what_is_compared() -> None:
     assert f"mean return of {report.effects[-1].weighted_return:.4g} instead of" in " ".join(str(report).split())
     alone = uw.inspect(with_returns(returns), weightings=[uw.TopFraction(0.1)])
     assert [effect.name for effect in alone.effects] == ["uniform", "top fraction=0.1"]
+
+
+def test_sizes_are_said_in_words() -> None:
+    for shape, words in (
+        ((3,), "3 numbers"),
+        ((4, 4, 2), "4 x 4 x 2 numbers"),
+        ((), "one number"),
+        ((1,), "one number"),
+    ):
+        text = str(uw.inspect(random_dataset(observation_shape=shape, discrete=True)))
+        (line,) = [line for line in text.splitlines() if line.startswith("observations")]
+        assert line.split(maxsplit=1)[1] == words
+        assert "one number, discrete" in text

@@ -115,4 +115,4 @@ def _dropped(report: dict[str, Any]) -> Section:
 
 
 def _shape(shape: Sequence[int]) -> str:
-    return " x ".join(str(size) for size in shape) if shape else "one number"
+    return " x ".join(map(str, shape)) + " numbers" if prod(shape) != 1 else "one number"
