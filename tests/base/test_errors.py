@@ -1,8 +1,16 @@
-"""Errors that a caller can tell apart."""
+"""Errors that a caller can tell apart; memory that there is not, on one line with what was needed and what to do."""
 
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
 import pytest
 
 import upweight as uw
+from support.datasets import random_dataset
+from support.training import small_config
+from upweight.cli.main import main
 
 
 def test_errors_are_siblings() -> None:
@@ -14,3 +22,79 @@ def test_errors_are_siblings() -> None:
         assert issubclass(kind, ImportError if kind is uw.MissingExtraError else ValueError)
     with pytest.raises(ImportError, match=r'it needs the package .x.*pip install "upweight\[train\]"'):
         raise uw.MissingExtraError("it", "x", "train")
+
+
+def no_memory(*_: Any, **__: Any) -> Any:
+    np.empty((1 << 45, 8))  # NumPy's own error, of a shape that no machine has
+
+
+def load(ds: uw.Dataset, path: Path) -> object:
+    return uw.load(path)
+
+
+def inspect(ds: uw.Dataset, path: Path) -> object:
+    return uw.inspect(ds)
+
+
+def batches(ds: uw.Dataset, path: Path) -> object:
+    return next(uw.batches(path, "rw", prefetch=0))
+
+
+def train(ds: uw.Dataset, path: Path) -> object:
+    return uw.train(ds, [uw.Run("bc")], num_updates=1)
+
+
+@pytest.mark.parametrize(
+    ("work", "where", "said"),
+    [
+        (load, "upweight.io.npz.read_member", "a.npz: reading"),
+        (inspect, "upweight.inspection.report.look_at_starts", "inspecting"),
+        (batches, "upweight.weightings.return_weighting.ReturnWeighting.weigh", "weighting"),
+        (batches, "upweight.samplers.alias.build_alias_table", "a sampler over the episodes"),
+        (train, "upweight.engine.train.make_data", "training"),
+    ],
+)
+def test_what_was_needed_and_what_to_do(
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    work: Callable[[uw.Dataset, Path], object],
+    where: str,
+    said: str,
+) -> None:
+    ds = random_dataset(num_episodes=30)
+    uw.save(ds, tmp_path / "a.npz")
+    monkeypatch.setattr(where, no_memory)
+    with pytest.raises(
+        uw.DatasetError, match=rf"{said}.*: not enough memory \(Unable to allocate .*\)\. Pack the data"
+    ):
+        work(ds, tmp_path / "a.npz")
+
+
+def test_a_column_that_does_not_fit(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    uw.save(random_dataset(), tmp_path / "a.npz")
+    ds = uw.load(tmp_path / "a.npz")
+    monkeypatch.setattr("upweight.io.npz_members.NpzColumn._read", no_memory)
+    with pytest.raises(
+        uw.DatasetError, match=r"a\.npz: observations: not enough memory \(Unable to allocate .*\)\. Pack"
+    ):
+        ds.transitions(np.array([0]))
+
+
+def test_warnings_still_name_the_line_that_asked() -> None:
+    ds = random_dataset(num_episodes=30, fragment=True)
+    with pytest.warns(uw.UpweightWarning, match="incomplete") as caught:
+        uw.ReturnWeighting()(ds)
+    assert caught[0].filename == __file__
+    with pytest.warns(uw.UpweightWarning, match="learned nothing|incomplete") as caught:
+        uw.train(ds, [uw.Run(small_config("bc"), "rw")], num_updates=1)
+    assert {Path(each.filename).name for each in caught} <= {Path(__file__).name, "weighting.py"}
+
+
+def test_the_command_line_says_it_on_one_line(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    uw.save(random_dataset(), tmp_path / "a.npz")
+    monkeypatch.setattr("upweight.cli.inspect.print_report", no_memory)
+    assert main(["inspect", str(tmp_path / "a.npz")]) == 2
+    error = capsys.readouterr().err
+    assert error.count("\n") == 1 and "inspect: not enough memory (Unable to allocate 2.00 PiB" in error

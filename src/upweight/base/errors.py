@@ -1,5 +1,8 @@
 """What can go wrong, as exceptions and warnings a caller can name."""
 
+from collections.abc import Iterator
+from contextlib import contextmanager
+
 
 class UpweightError(Exception):
     """Base of every error raised on purpose by this package."""
@@ -44,3 +47,16 @@ class UpweightWarning(UserWarning):
 
 class DataLossWarning(UpweightWarning):
     """A file format cannot express part of the dataset that was saved to it."""
+
+
+@contextmanager
+def naming_memory(what: str) -> Iterator[None]:
+    """Where ``what`` needs more memory than there is: one line that says so, and what to do."""
+    try:
+        yield
+    except MemoryError as error:
+        needed = " ".join(str(error).split()) or "more than there is"  # NumPy says how much, and of what shape
+        raise DatasetError(
+            f"{what}: not enough memory ({needed}). Pack the data with `upweight pack` or uw.pack, and use the packed folder in "
+            "their place: it is read some rows at a time (float16 halves it); or use fewer episodes"
+        ) from None

@@ -6,7 +6,7 @@ import sys
 from collections.abc import Sequence
 
 from upweight import __version__
-from upweight.base.errors import UpweightError
+from upweight.base.errors import UpweightError, naming_memory
 from upweight.base.interrupts import answering
 from upweight.base.names import hint
 from upweight.base.progress import ProgressBar, listening
@@ -64,7 +64,7 @@ def build_parser() -> argparse.ArgumentParser:
         )
         command.add_arguments(sub)
         after = getattr(command, "AFTER_INTERRUPTION", "nothing was written")  # commands that keep what they did say so
-        sub.set_defaults(run=command.run, after_interruption=after)
+        sub.set_defaults(called=command.NAME, run=command.run, after_interruption=after)
     return parser
 
 
@@ -78,7 +78,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parsed = build_parser().parse_args(words)
     show_warnings_as_lines()
     try:
-        with listening(ProgressBar(sys.stderr)), answering(answer_interrupt):
+        with listening(ProgressBar(sys.stderr)), answering(answer_interrupt), naming_memory(parsed.called):
             succeeded = parsed.run(parsed) is not False
         sys.stdout.flush()
     except UpweightError as error:

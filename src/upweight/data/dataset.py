@@ -9,7 +9,7 @@ from typing import Any, NamedTuple, Unpack
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from upweight.base.errors import DatasetError
+from upweight.base.errors import DatasetError, naming_memory
 from upweight.base.text import Shown
 from upweight.data import construct, table, trajectories, validate
 from upweight.data.action_codes import as_discrete, check_codes
@@ -229,17 +229,20 @@ class Dataset(Shown):
         if self._next_observations is not None:
             return self._checked(self._next_observations, "next_observations")
         self.observations  # noqa: B018  (checked for NaN before it is shifted)
-        return ShiftedColumn(self._observations, self.episodes.last_steps).read()
+        with naming_memory(f"{self.source}: next_observations"):
+            return ShiftedColumn(self._observations, self.episodes.last_steps).read()
 
     @cached_property
     def terminated(self) -> NDArray[np.bool_]:
         """[M] True on steps into a terminal state (only at the end of an episode)."""
-        return self._at_ends(self.episodes.terminated)
+        return read_only((self._step_flags.read() & TERMINATED) != 0)
 
     @cached_property
     def truncated(self) -> NDArray[np.bool_]:
         """[M] True on last steps of episodes stopped by a limit; never together with ``terminated``."""
-        return self._at_ends(self.episodes.truncated)
+        steps = np.zeros(self.num_steps, bool)
+        steps[self.episodes.last_steps] = self.episodes.truncated
+        return read_only(steps)
 
     @cached_property
     def trainable(self) -> NDArray[np.bool_]:
@@ -296,13 +299,9 @@ class Dataset(Shown):
                 f"step {index[wrong][0]} is not the start of a known transition: expected steps that a sampler drew "
                 f"(an episode's first `num_transitions` steps, counted from 0 to {self.num_steps - 1})"
             )
-        if self._next_observations is None:
-            following = self._rows("observations", index + ((flags & LAST) == 0))
-        else:
-            following = self._rows("next_observations", index)
         observations, actions = self._rows("observations", index), self._rows("actions", index)
         rewards = self._rows("rewards", index) if self.has_rewards else np.full(index.shape, np.nan, np.float32)
-        return Transitions(observations, actions, rewards, following, (flags & TERMINATED) != 0)
+        return Transitions(observations, actions, rewards, self._next_rows(index), (flags & TERMINATED) != 0)
 
     # ---- other datasets from this one ---------------------------------------------------------------------------
     def subset(self, episodes: ArrayLike) -> "Dataset":
@@ -377,7 +376,8 @@ class Dataset(Shown):
 
     # ---- inside -----------------------------------------------------------------------------------------------
     def _checked(self, column: Column, key: str) -> NDArray[Any]:
-        array = column.read()
+        with naming_memory(f"{self.source}: {key}"):
+            array = column.read()
         if not column.is_mapped:
             validate.check_finite(array, key=key, source=self.source)
         return array
@@ -387,10 +387,10 @@ class Dataset(Shown):
         column = getattr(self, f"_{name}")
         return column.rows(index) if column.is_mapped else getattr(self, name).take(index, axis=0)
 
-    def _at_ends(self, flags: NDArray[np.bool_]) -> NDArray[np.bool_]:
-        steps = np.zeros(self.num_steps, bool)
-        steps[self.episodes.last_steps] = flags
-        return read_only(steps)
+    def _next_rows(self, index: NDArray[np.integer]) -> NDArray[Any]:
+        if self._next_observations is not None:
+            return self._rows("next_observations", index)
+        return self._rows("observations", index + ((self._step_flags.rows(index) & LAST) == 0))
 
     @cached_property
     def _step_flags(self) -> Column:

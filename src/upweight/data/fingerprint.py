@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from upweight.data.columns import ShiftedColumn
 from upweight.data.dataset import Dataset
 
 _PIECE_BYTES = 1 << 22
@@ -27,11 +28,8 @@ def _arrays(dataset: Dataset) -> Iterator[NDArray[Any]]:
         yield dataset.next_observations
     else:
         size = max(1, _PIECE_BYTES * dataset.num_steps // max(1, dataset.observations.nbytes))
-        ends = dataset.episodes.last_steps
-        for first in range(0, dataset.num_steps, size):
-            rows = np.arange(first, min(first + size, dataset.num_steps))
-            is_last = ends[np.searchsorted(ends, rows)] == rows
-            yield dataset.observations[rows + ~is_last]
+        following = ShiftedColumn(dataset._observations, dataset.episodes.last_steps)
+        yield from following.blocks(0, dataset.num_steps, size)
     yield dataset.terminated
     yield dataset.truncated
 

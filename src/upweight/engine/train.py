@@ -16,7 +16,7 @@ from numpy.typing import ArrayLike
 
 from upweight.base.background import Background
 from upweight.base.checks import whole_number
-from upweight.base.errors import ConfigError, UpweightError, UpweightWarning
+from upweight.base.errors import ConfigError, UpweightError, UpweightWarning, naming_memory
 from upweight.base.interrupts import Interrupts, interrupts_wait
 from upweight.base.progress import report, showing
 from upweight.data.action_codes import codes_note
@@ -63,7 +63,7 @@ def plan_training(
 ) -> Plan:
     """How the runs would be packed, the memory they would take, and what computes their networks; trains nothing."""
     dataset, num_devices = as_dataset(dataset), len(choose_devices(devices))
-    with number_types(precision):
+    with number_types(precision), naming_memory("planning"):
         check_runs(dataset, runs)
         setup = make_setup(dataset, precision, kernels)
         return make_plan(dataset, runs, setup, max_agents=max_agents, num_devices=num_devices, kernels=kernels)
@@ -112,7 +112,7 @@ def train(
     if output is None and (resume or deadline is not None):
         raise ConfigError("resume and a deadline need an output folder, with what was done until then")
     dataset, chosen = as_dataset(dataset), choose_devices(devices)
-    with showing(progress), number_types(precision), compilation_cache():
+    with showing(progress), number_types(precision), compilation_cache(), naming_memory("training"):
         runs, comparison = _check(dataset, runs, holdout)
         setup = make_setup(dataset, precision, kernels)
         plan = make_plan(dataset, runs, setup, max_agents=max_agents, num_devices=len(chosen), kernels=kernels)

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from upweight.base.errors import UpweightWarning, WeightingError
+from upweight.base.errors import UpweightWarning, WeightingError, naming_memory
 from upweight.base.text import Shown, number
 from upweight.data.action_codes import codes_note
 from upweight.data.dataset import Dataset
@@ -120,7 +120,8 @@ def inspect(
     dataset = as_dataset(dataset)
     if np.prod(dataset.observation_shape, dtype=object) <= _MAX_CHECKED_FEATURES:
         dataset.initial_observations  # noqa: B018  (a NaN there is worth knowing, whatever is compared)
-    judged = _judge(dataset, weightings, env, confidence) if dataset.has_rewards or weightings else _NOT_JUDGED
+    with naming_memory("inspecting"):
+        judged = _judge(dataset, weightings, env, confidence) if dataset.has_rewards or weightings else _NOT_JUDGED
     labels = None
     if dataset.labels is not None:
         names, counts = np.unique(dataset.labels, return_counts=True)

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from upweight.base.errors import DatasetError, UpweightError, UpweightWarning
+from upweight.base.errors import DatasetError, UpweightError, UpweightWarning, naming_memory
 from upweight.data.dataset import Dataset
 
 # A reader refuses an array that claims to be larger than this unless the file stores a fair share of it: deflate cannot
@@ -43,11 +43,10 @@ class Format:
 def reading(path: Path, what: str) -> Iterator[None]:
     """Turn whatever a library throws at a bad file into one :class:`DatasetError` that names the file."""
     try:
-        yield
+        with naming_memory(f"{path}: reading {what}"):
+            yield
     except (UpweightError, UpweightWarning):  # the latter where warnings are errors
         raise
-    except MemoryError:
-        raise DatasetError(f"{path}: {what} does not fit into memory") from None
     except Exception as error:
         text = " ".join(str(error).split())[:200] or type(error).__name__
         raise DatasetError(f"{path}: cannot read {what}: the file is damaged or not what it seems ({text})") from error

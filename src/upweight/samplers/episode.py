@@ -11,7 +11,7 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from upweight.base.errors import WeightingError
+from upweight.base.errors import WeightingError, naming_memory
 from upweight.data.dataset import Dataset
 from upweight.data.statistics import effective_episodes, episode_mass
 from upweight.data.validate import as_weights
@@ -74,7 +74,8 @@ class EpisodeSampler(Sampler):
     def _setup(self, starts: NDArray[np.int64], sizes: NDArray[np.int64], weights: ArrayLike, num_steps: int) -> None:
         self._starts, self._sizes, self._num_steps = starts, sizes, num_steps
         self._weights = as_weights(weights, count=len(sizes), what="episode")
-        self._draw = TwoLevelDraw(episode_mass(self._weights, sizes), starts, sizes)
+        with naming_memory("a sampler over the episodes"):
+            self._draw = TwoLevelDraw(episode_mass(self._weights, sizes), starts, sizes)
 
 
 def _whole_numbers(values: ArrayLike) -> NDArray[np.int64]:

@@ -14,7 +14,7 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from upweight.base.errors import UpweightWarning, WeightingError
+from upweight.base.errors import UpweightWarning, WeightingError, naming_memory
 from upweight.data.dataset import Dataset
 from upweight.data.validate import as_weights
 
@@ -82,7 +82,8 @@ def resolve_weights(
     """Episode weights [N] from a weighting or from an array of them (scaled to sum to 1)."""
     what = f"episode of {dataset.source}"
     if callable(weighting):
-        return as_weights(weighting(dataset), count=dataset.num_episodes, what=what)
+        with naming_memory("weighting"):
+            return as_weights(weighting(dataset), count=dataset.num_episodes, what=what)
     weights = as_weights(weighting, count=dataset.num_episodes, what=what)
     weights = weights / weights.max()  # first, so that the sum cannot overflow
     return weights / weights.sum()
