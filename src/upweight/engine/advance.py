@@ -2,7 +2,7 @@
 
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from itertools import islice
+from itertools import islice, repeat
 from typing import Any, NamedTuple
 
 import jax
@@ -10,6 +10,7 @@ import numpy as np
 
 from upweight.engine.population import Agents, Data, Program, Progress
 from upweight.engine.schedule import Schedule
+from upweight.engine.stream import Stream
 from upweight.engine.tracking import Record
 
 CHUNK_SECONDS = 2.0  # between two looks at the device: for progress, checkpoints, deadlines and Ctrl-C
@@ -26,7 +27,7 @@ class Advance(NamedTuple):
 def advances(
     program: Program,
     agents: Agents,
-    data: Data,
+    data: Data | Stream,
     progress: Progress,
     done: int,
     schedule: Schedule,
@@ -40,8 +41,8 @@ def advances(
     pieces = 1
     while done < schedule.num_updates:
         began, chunk = time.perf_counter(), list(islice(schedule.pieces(done), pieces))
-        for piece in chunk:
-            progress = program.advance(progress, agents, data, piece)
+        for piece, rows in data.feed(chunk) if isinstance(data, Stream) else zip(chunk, repeat(data), strict=False):
+            progress = program.advance(progress, agents, rows, piece)
         jax.block_until_ready(progress)  # type: ignore[no-untyped-call]
         done, records = chunk[-1].end, []
         pieces = max(1, int(len(chunk) * CHUNK_SECONDS / (time.perf_counter() - began)))

@@ -91,15 +91,15 @@ def draw_steps(
     data: Dataset, weighting: Any, episodes: NDArray[Any] | None, count: int, *, seed: int = 0
 ) -> NDArray[np.int64]:
     """Steps of the whole dataset, drawn as the weighting draws from the given episodes."""
-    if episodes is None:
-        part, steps = data, np.arange(data.num_steps)
-    else:
+    part, steps = data, None
+    if episodes is not None:
         chosen = as_episode_index(episodes, num_episodes=data.num_episodes, source=data.source)
         part, steps = data.subset(chosen), data.episodes.steps_of(chosen)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", UpweightWarning)  # said when the training began
         weights = resolve_weights(weighting, part)
-    return steps[EpisodeSampler(part, weights).sample(np.random.default_rng(seed), count)]
+    drawn = EpisodeSampler(part, weights).sample(np.random.default_rng(seed), count)
+    return drawn if steps is None else steps[drawn]
 
 
 def agreement(policy: Policy, data: Dataset, steps: NDArray[np.int64], *, held_out: bool) -> Agreement:

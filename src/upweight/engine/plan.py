@@ -14,12 +14,15 @@ from upweight.data.dataset import Dataset
 from upweight.engine.algorithm import Setup
 from upweight.engine.device import device_is_host, device_memory
 from upweight.engine.kernels.choice import worthwhile
+from upweight.engine.prepare import row_width
 from upweight.engine.run import Run, program_key
 from upweight.engine.schedule import BLOCK_UPDATES
 
 USABLE_SHARE = 0.8  # of the device's memory
+_MOST_STEPS = 2**31 - 1
 _STATE_COPIES = 3  # the state, its successor, and where the block began
-_HOST_BYTES_PER_STEP = 24  # of rewards, flags, and counts in float64
+_FLAG_BYTES_PER_STEP = 4
+_BLOCKS_AT_A_TIME = 2  # of rows that stream: one is learned from, the next is gathered
 _ACTIVATION_COPIES = 4  # forward, backward and what lies between
 
 
@@ -31,8 +34,10 @@ class ProgramPlan:
     description: str
     bytes_per_agent: int
     bytes_of_data: int  # on each device
+    bytes_on_host: int = 0  # beside what is on the device
     most_devices: int = 1
     fused: bool = False  # whether the fused kernels compute its networks
+    streams: bool = False  # rows stay where the dataset is, and come batch by batch
 
     @property
     def num_devices(self) -> int:
@@ -44,6 +49,10 @@ class ProgramPlan:
         """Where the devices have equal shares of the agents, and nobody trains."""
         return -len(self.runs) % self.num_devices
 
+    def fits(self, limit: int) -> int:
+        """How many agents do, on devices of so many bytes."""
+        return self.most_devices * int((USABLE_SHARE * limit - self.bytes_of_data) // self.bytes_per_agent)
+
     @property
     def total_bytes(self) -> int:
         """On all devices."""
@@ -52,7 +61,9 @@ class ProgramPlan:
     def __str__(self) -> str:
         text = f"{self.description} x {len(self.runs)}: about {size(self.total_bytes)} "
         text += f"({size(self.bytes_of_data)} data, {size(self.bytes_per_agent)} per agent), "
+        text += f"{size(self.bytes_on_host)} on the host, " if self.bytes_on_host else ""
         text += f"networks by {'fused kernels' if self.fused else 'XLA'}"
+        text += "; rows do not fit and are gathered from the memory map batch by batch" if self.streams else ""
         if self.num_devices > 1:
             text += f", over {self.num_devices} devices, the data on each"
             text += f"; {self.spare_places} more agents would take no longer" if self.spare_places else ""
@@ -85,10 +96,19 @@ def make_plan(
     max_agents: int | None,
     num_devices: int = 1,
     kernels: str = "auto",
+    stream: bool | None = None,
 ) -> Plan:
-    """Group runs that can share a program and split groups that would not fit."""
+    """Group runs that can share a program and split groups that would not fit.
+
+    Rows of a packed dataset that do not fit themselves stream (``stream``: always, or never), to one device.
+    """
     if max_agents is not None:
         whole_number("max_agents", max_agents, least=1, error=ConfigError)
+    if dataset.num_steps > _MOST_STEPS:
+        raise ConfigError(
+            f"{dataset.source}: training numbers steps in 32 bits and takes at most {_MOST_STEPS:,} of them, found "
+            f"{dataset.num_steps:,}; train on some of the episodes (Dataset.subset), or in a loop of your own (uw.batches)"
+        )
     groups: dict[Any, list[int]] = {}
     for number, run in enumerate(runs):
         groups.setdefault(program_key(run), []).append(number)
@@ -96,22 +116,40 @@ def make_plan(
     programs = []
     for members in groups.values():
         first = runs[members[0]]
-        per_agent, shared = agent_bytes(dataset, first, setup), data_bytes(dataset, first, setup)
-        fits = num_devices * int((USABLE_SHARE * limit - shared) // per_agent)
-        if fits < 1:
+        way = _resident(dataset, first, setup, num_devices)
+        if stream or (stream is None and way.fits(limit) < 1 and dataset._observations.is_mapped):
+            way = _streamed(dataset, first, setup)
+        if (fits := way.fits(limit)) < 1:
             raise ConfigError(
-                f"{first.method.name}: one agent needs about {size(shared + per_agent)} with its data, "
-                f"and the device has {size(limit)}; use a smaller dataset, batch or network"
+                f"{first.method.name}: one agent needs about {size(way.bytes_of_data + way.bytes_per_agent)} with its data, "
+                f"and the device has {size(limit)}; use a smaller dataset, batch or network, or pack the data (`upweight pack`): "
+                "from a packed folder batches are gathered as they are needed"
             )
         most = min(fits, max_agents or fits)
         parts = math.ceil(len(members) / most)
         each = math.ceil(len(members) / parts)
         for first_place in range(0, len(members), each):
             chosen = tuple(members[first_place : first_place + each])
-            work = first.config.hidden_units, len(chosen) // num_devices, first.method.network_rows(first.config)
+            work = first.config.hidden_units, len(chosen) // way.most_devices, first.method.network_rows(first.config)
             fused = setup.compute.fused and (kernels == "fused" or worthwhile(*work))
-            programs.append(ProgramPlan(chosen, first.method.name, per_agent, shared, num_devices, fused))
+            on_host = way.bytes_on_host * (len(chosen) if way.streams else 1)
+            programs.append(replace(way, runs=chosen, fused=fused, bytes_on_host=on_host))
     return Plan(tuple(programs), limit)
+
+
+def _resident(dataset: Dataset, run: Run, setup: Setup, num_devices: int) -> ProgramPlan:
+    """All rows on every device."""
+    shared = data_bytes(dataset, run, setup)
+    on_host = 0 if device_is_host() else shared + _column_bytes(dataset, run)  # where rows are made
+    return ProgramPlan((), run.method.name, agent_bytes(dataset, run, setup), shared, on_host, num_devices)
+
+
+def _streamed(dataset: Dataset, run: Run, setup: Setup) -> ProgramPlan:
+    """The rows of two blocks of updates, for each agent and on the host too, and where the episodes lie."""
+    drawn = BLOCK_UPDATES * run.config.batch_size * (1 if run.actor_weighting is None else 2)
+    rows = _BLOCKS_AT_A_TIME * drawn * row_width(run.method, setup) * setup.dtype.itemsize
+    per_agent = agent_bytes(dataset, run, setup) + rows
+    return ProgramPlan((), run.method.name, per_agent, 8 * dataset.num_episodes, rows, streams=True)
 
 
 def agent_bytes(dataset: Dataset, run: Run, setup: Setup) -> int:
@@ -128,12 +166,14 @@ def agent_bytes(dataset: Dataset, run: Run, setup: Setup) -> int:
 
 def data_bytes(dataset: Dataset, run: Run, setup: Setup) -> int:
     """What the dataset takes on the device, once for all agents; on a CPU, with the arrays that it is made of."""
-    action_width = 1 if run.method.discrete else setup.action_size
-    width = setup.observation_size + action_width + (setup.observation_size + 2 if run.method.uses_rewards else 0)
-    on_host = 0
-    if device_is_host():
-        # the columns are asked, not read: what is too large should be refused first
-        observation = dataset._observations.dtype.itemsize * setup.observation_size
-        on_host = observation + dataset._actions.dtype.itemsize * action_width + _HOST_BYTES_PER_STEP
-        on_host += observation if run.method.uses_rewards else 0  # the next one
-    return int(dataset.num_steps * (width * setup.dtype.itemsize + on_host))
+    rows = dataset.num_steps * row_width(run.method, setup) * setup.dtype.itemsize
+    return rows + (_column_bytes(dataset, run) if device_is_host() else 0)
+
+
+def _column_bytes(dataset: Dataset, run: Run) -> int:
+    """In memory; the columns are asked, not read: what is too large should be refused first."""
+    columns = [dataset._observations, dataset._actions, dataset._rewards]
+    columns += [dataset._next_observations] if run.method.uses_rewards else []
+    read = [column for column in columns if column is not None and not column.is_mapped]
+    sizes = [math.prod(column.shape) * column.dtype.itemsize for column in read]
+    return sum(sizes) + _FLAG_BYTES_PER_STEP * dataset.num_steps

@@ -43,6 +43,9 @@ class Data(NamedTuple):
     rows: Array  # [M, width]: observation, action and, if needed, next observation, reward, terminated; as they were given
     layout: EpisodeLayout
     next_choices: Choices | None = None  # [P, M, ...] what given policies do at the next observations
+    drawn: Any = (
+        None  # of rows that were gathered for one piece: which of them each update takes, as `Program.draws` has it
+    )
 
 
 class Interval(NamedTuple):
@@ -94,6 +97,11 @@ class Program:
         """The steps [A, B] that each agent learns from at one update; for tests and the curious."""
         return jax.vmap(lambda agent: self._draw(agent, data.layout, jnp.int32(update))[0])(agents)
 
+    def draws(self, agents: Agents, layout: EpisodeLayout, first: Array, count: int) -> Any:
+        """What :meth:`_draw` gives, of ``count`` updates and all agents: [count, A, ...]."""
+        updates = first + jnp.arange(count, dtype=jnp.int32)
+        return jax.vmap(lambda t: jax.vmap(lambda agent: self._draw(agent, layout, t))(agents))(updates)
+
     def _advance_spread(self, *arguments: Any, count: int) -> Progress:
         return self._spread.over(partial(self._advance_all, count=count), each=3, shared=3)(*arguments)
 
@@ -135,7 +143,7 @@ class Program:
     def _updates(self, carry: Any, agents: Agents, data: Data, first: Array, count: int) -> Any:
         """Draw all batches, then scan over whole periods and unroll what is left."""
         updates = first + jnp.arange(count, dtype=jnp.int32)
-        drawn = jax.vmap(lambda t: jax.vmap(lambda agent: self._draw(agent, data.layout, t))(agents))(updates)
+        drawn = self.draws(agents, data.layout, first, count) if data.drawn is None else data.drawn
         whole = count // self.period * self.period
 
         def one_period(carry: Any, inputs: Any) -> tuple[Any, None]:

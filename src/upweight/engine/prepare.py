@@ -11,6 +11,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from upweight.base.errors import DatasetError
 from upweight.data.dataset import Dataset
+from upweight.data.segment import TERMINATED
 from upweight.data.statistics import episode_mass
 from upweight.data.validate import as_episode_index
 from upweight.engine.algorithm import Algorithm, Setup
@@ -24,6 +25,7 @@ from upweight.weightings.weighting import resolve_weights
 SCALE_FLOOR = 1e-3  # added to the standard deviation of observations, as d3rlpy and TD3+BC do
 REWARD_RANGE = 1000.0
 _ALIGNMENT = 64  # bytes
+_GATHERED_ROWS = 2**14  # laid out at a time
 _BLOCK_ROWS = 2**18  # of which statistics are computed at a time, in float64
 ACTION_SLACK = 1e-3  # how far beyond [-1, 1] an action may be and count as rounded
 PRECISIONS = {"float32": ("float32", "float32"), "bfloat16": ("float32", "bfloat16"), "float64": ("float64", "float64")}
@@ -46,17 +48,33 @@ def make_setup(dataset: Dataset, precision: str, kernels: str = "auto") -> Setup
 
 
 def make_data(dataset: Dataset, method: Algorithm, setup: Setup) -> Data:
-    """The dataset as one array of rows on the device, so that a batch is one gather."""
-    columns: list[Any] = [dataset.observations, dataset.actions]
-    if method.uses_rewards:
-        columns += [dataset.next_observations, dataset.rewards, dataset.terminated]
-    parts = [column.reshape(dataset.num_steps, -1) for column in columns]
-    rows = _empty_rows(dataset.num_steps, sum(part.shape[1] for part in parts), setup.dtype)
-    np.concatenate(parts, axis=1, out=rows, casting="unsafe")
-    layout = EpisodeLayout(
+    """The dataset as one array of rows on the device, so that a batch is one gather; made in blocks, with no second copy."""
+    rows = _empty_rows(dataset.num_steps, row_width(method, setup), setup.dtype)
+    for first in range(0, len(rows), _GATHERED_ROWS):
+        block = rows[first : first + _GATHERED_ROWS]
+        gather_rows(dataset, method, np.arange(first, first + len(block)), block)
+    return Data(jax.device_put(rows), make_layout(dataset))
+
+
+def make_layout(dataset: Dataset) -> EpisodeLayout:
+    return EpisodeLayout(
         jnp.asarray(dataset.starts.astype(np.uint32)), jnp.asarray(dataset.num_transitions.astype(np.uint32))
     )
-    return Data(jax.device_put(rows), layout)
+
+
+def row_width(method: Algorithm, setup: Setup) -> int:
+    """Numbers in a row of :class:`Data`."""
+    action = 1 if method.discrete else setup.action_size
+    return setup.observation_size + action + (setup.observation_size + 2 if method.uses_rewards else 0)
+
+
+def gather_rows(dataset: Dataset, method: Algorithm, index: NDArray[np.integer], out: NDArray[Any]) -> None:
+    """The rows of :class:`Data` at ``index`` [m], into ``out`` [m, width]."""
+    columns = [dataset._rows("observations", index), dataset._rows("actions", index)]
+    if method.uses_rewards:
+        ended = (dataset._step_flags.rows(index) & TERMINATED) != 0
+        columns += [dataset._next_rows(index), dataset._rows("rewards", index), ended]
+    np.concatenate([column.reshape(len(index), -1) for column in columns], axis=1, out=out, casting="unsafe")
 
 
 def _empty_rows(count: int, width: int, dtype: Any) -> NDArray[Any]:
@@ -150,13 +168,22 @@ class Part:
     @cached_property
     def observation_statistics(self) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
         """Mean and standard deviation (plus a little) of observations over trainable steps, unweighted."""
-        counts = np.repeat(self.multiplicity[self._used], self.whole.lengths[self._used])
-        counts *= self._rows(self.whole.trainable)[:, 0]
         rows = self._rows(self.whole.observations)
-        blocks = [slice(first, first + _BLOCK_ROWS) for first in range(0, len(rows), _BLOCK_ROWS)]
-        mean = sum(counts[block] @ rows[block].astype(np.float64) for block in blocks) / counts.sum()
-        variance = sum(counts[block] @ (rows[block] - mean) ** 2 for block in blocks) / counts.sum()
+        blocks = [slice(first, min(first + _BLOCK_ROWS, len(rows))) for first in range(0, len(rows), _BLOCK_ROWS)]
+        total = self.multiplicity @ self.whole.num_transitions
+        mean = np.asarray(sum(self._counts(block) @ rows[block].astype(np.float64) for block in blocks) / total)
+        variance = sum(self._counts(block) @ (rows[block] - mean) ** 2 for block in blocks) / total
         return mean, np.sqrt(variance) + SCALE_FLOOR
+
+    def _counts(self, block: slice) -> NDArray[np.float64]:
+        """How often each of some steps counts: as often as its episode, or not at all if it cannot be learned from."""
+        lengths, ends = self.whole.lengths[self._used], np.cumsum(self.whole.lengths[self._used])
+        first, last = np.searchsorted(ends, [block.start, block.stop - 1], side="right")
+        span = slice(first, last + 1)
+        counts = np.repeat(self.multiplicity[self._used][span], lengths[span])
+        begin = ends[first] - lengths[first]
+        counts[ends[span] - 1 - begin] *= (self.whole.num_transitions == self.whole.lengths)[self._used][span]
+        return counts[block.start - begin : block.stop - begin]
 
     @cached_property
     def action_bounds(self) -> tuple[NDArray[np.float32], NDArray[np.float32]]:

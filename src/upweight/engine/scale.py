@@ -35,7 +35,7 @@ _SHOWN = 3  # columns in a warning
 def warn_of_scale(dataset: Dataset, runs: Sequence[Run]) -> None:
     """A warning if observations that runs take as they are are far from unit scale, and one if actions are."""
     plain = [run for run in runs if not run.config.normalize_observations]
-    if plain and (far := far_columns(_flat(dataset.observations, _spaced(_steps(dataset, plain))))):
+    if plain and (far := far_columns(_spaced(dataset.observations, _steps(dataset, plain)))):
         names = ", ".join(dict.fromkeys(run.method.name for run in plain))
         _warn(
             f"{dataset.source}: observations are far from the unit scale that networks learn from, and not normalised for "
@@ -65,7 +65,7 @@ def far_columns(observations: NDArray[Any]) -> dict[int, str]:
 def narrow_actions(actions: NDArray[Any]) -> dict[int, str]:
     """Dimensions of actions [m, a] that change, but within a small part of the bounds that policies have."""
     low, high = action_bounds(actions)
-    first, last = np.quantile(actions[_spaced(np.arange(len(actions)))], _MOST, axis=0)
+    first, last = np.quantile(_spaced(actions, None), _MOST, axis=0)
     narrow = (last > first) & (last - first < NARROW * (high - low))
     return {
         int(place): f"90% within [{number(first[place])}, {number(last[place])}] of [{low[place]:g}, {high[place]:g}]"
@@ -73,22 +73,25 @@ def narrow_actions(actions: NDArray[Any]) -> dict[int, str]:
     }
 
 
-def _steps(dataset: Dataset, runs: Sequence[Run]) -> NDArray[np.int64]:
-    """Of the episodes that the runs learn from."""
+def _steps(dataset: Dataset, runs: Sequence[Run]) -> NDArray[np.int64] | None:
+    """Of the episodes that the runs learn from; None: all."""
     parts = [run.episodes for run in runs if run.episodes is not None]
     if len(parts) < len(runs):
-        return np.arange(dataset.num_steps)
+        return None
     index = [as_episode_index(part, num_episodes=dataset.num_episodes, source=dataset.source) for part in parts]
     return dataset.episodes.steps_of(np.unique(np.concatenate(index)))
 
 
-def _spaced(steps: NDArray[np.int64]) -> NDArray[np.int64]:
-    return steps[np.linspace(0, len(steps) - 1, min(len(steps), _LOOKED_AT)).astype(np.int64)]
+def _spaced(column: NDArray[Any], steps: NDArray[np.int64] | None) -> NDArray[Any]:
+    """[m, d] some rows of these steps"""
+    count = len(column if steps is None else steps)
+    places = np.linspace(0, count - 1, min(count, _LOOKED_AT)).astype(np.int64)
+    return _flat(column, places if steps is None else steps[places])
 
 
-def _flat(column: NDArray[Any], steps: NDArray[np.int64]) -> NDArray[Any]:
+def _flat(column: NDArray[Any], steps: NDArray[np.int64] | None) -> NDArray[Any]:
     """[m, d]; no copy of all steps, which may be many."""
-    rows = column if len(steps) == len(column) else column[steps]
+    rows = column if steps is None else column[steps]
     return rows.reshape(len(rows), -1)
 
 

@@ -31,13 +31,14 @@ from upweight.engine.extraction import extract_policies
 from upweight.engine.folder import TrainingFolder, describe_training
 from upweight.engine.plan import Plan, make_plan
 from upweight.engine.points import CHOSEN, Points, make_watch
-from upweight.engine.population import Agents, Interval, Program, Progress
+from upweight.engine.population import Agents, Data, Interval, Program, Progress
 from upweight.engine.prepare import Part, make_agents, make_data, make_parts, make_setup
 from upweight.engine.result import RunResult
 from upweight.engine.run import Run, check_runs, without_episodes
 from upweight.engine.scale import warn_of_scale
 from upweight.engine.schedule import Schedule, make_schedule
 from upweight.engine.spread import Devices, Spread, choose_devices
+from upweight.engine.stream import Stream
 from upweight.engine.tracking import Callback, Record
 from upweight.loading import AnyDataset, as_dataset
 from upweight.policies.policy import Policy
@@ -60,13 +61,16 @@ def plan_training(
     max_agents: int | None = None,
     devices: Devices = None,
     kernels: str = "auto",
+    stream: bool | None = None,
 ) -> Plan:
     """How the runs would be packed, the memory they would take, and what computes their networks; trains nothing."""
     dataset, num_devices = as_dataset(dataset), len(choose_devices(devices))
     with number_types(precision), naming_memory("planning"):
         check_runs(dataset, runs)
         setup = make_setup(dataset, precision, kernels)
-        return make_plan(dataset, runs, setup, max_agents=max_agents, num_devices=num_devices, kernels=kernels)
+        return make_plan(
+            dataset, runs, setup, max_agents=max_agents, num_devices=num_devices, kernels=kernels, stream=stream
+        )
 
 
 def train(
@@ -88,6 +92,7 @@ def train(
     progress: bool | None = None,
     holdout: float | ArrayLike | None = None,
     devices: Devices = None,
+    stream: bool | None = None,
 ) -> list[RunResult]:
     """Train every run, as many as fit at a time, and return one result per run, in order.
 
@@ -103,6 +108,8 @@ def train(
     same. ``RunResult.points`` has the returns, and ``RunResult.best`` the best policy, chosen with the simulator.
     ``devices`` that the agents are spread over, the data on each: all local ones, or so many, or some of
     ``jax.local_devices()``; results are the same to rounding, as they are with other agents beside.
+    ``stream``: whether rows stay where they are and are gathered batch by batch, while the device learns from the batches before
+    (the same ones, bit for bit); by default those of a packed dataset (:func:`upweight.pack`) that do not fit on the device.
     ``holdout``: a share of the episodes, or which, that no run learns from (``RunResult.holdout``): at the end, actions are
     compared with theirs (``RunResult.agreement``). The draw follows from the data, not from seeds; plan.json lists them.
     At the ``deadline`` (a value of ``time.monotonic()``) the training is saved in its folder and :class:`TrainingPaused` raised.
@@ -114,8 +121,8 @@ def train(
     dataset, chosen = as_dataset(dataset), choose_devices(devices)
     with showing(progress), number_types(precision), compilation_cache(), naming_memory("training"):
         runs, comparison = _check(dataset, runs, holdout)
-        setup = make_setup(dataset, precision, kernels)
-        plan = make_plan(dataset, runs, setup, max_agents=max_agents, num_devices=len(chosen), kernels=kernels)
+        setup, most = make_setup(dataset, precision, kernels), len(chosen)
+        plan = make_plan(dataset, runs, setup, max_agents=max_agents, num_devices=most, kernels=kernels, stream=stream)
         parts = make_parts(dataset, runs)
         watch = None if evaluate_every is None else make_watch(evaluate_every, evaluate_with, dataset, runs, setup)
         folder = None
@@ -127,11 +134,10 @@ def train(
         results: dict[int, RunResult] = {}
         for number, part in enumerate(plan.programs):
             mine, learned = [runs[place] for place in part.runs], [parts[place] for place in part.runs]
-            spread = Spread(len(mine), chosen)
+            spread = Spread(len(mine), chosen[:1] if part.streams else chosen)
             here = setup.with_kernels(part.fused)
-            task = _Task(
-                dataset, part.runs, mine, learned, num_updates, here, spread, log_every_updates, evaluate_every
-            )
+            every = log_every_updates, evaluate_every
+            task = _Task(dataset, part.runs, mine, learned, num_updates, here, spread, part.streams, *every)
             recorder = None if folder is None else _Recorder(folder, number, task, checkpoint_every_updates, deadline)
             with Points(watch, folder, number) if watch is not None else contextlib.nullcontext() as points:
                 found = (recorder and recorder.finished()) or _train_program(task, recorder, callbacks, points)
@@ -183,6 +189,7 @@ class _Task:
     num_updates: int
     setup: Setup
     spread: Spread
+    streams: bool
     log_every: int | None
     evaluate_every: int | None = None
 
@@ -225,13 +232,16 @@ def _train_waiting(
     """Tell those who listen after each chunk, and leave after one if somebody wants to."""
     method, config = task.runs[0].method, task.runs[0].config
     program = Program(method, config, task.setup, task.spread)
-    data = task.spread.share(make_data(task.dataset, method, task.setup))
     agents = task.spread.put(make_agents(task.runs, task.parts, task.setup, task.num_updates))
+    data: Data | Stream = Stream(task.dataset, program, agents)
+    if not task.streams:
+        data = task.spread.share(make_data(task.dataset, method, task.setup))
     progress, done, history = program.start(agents), 0, list[Record]()
     if recorder is not None:
-        interval = jax.eval_shape(program.begin_interval, progress, agents, data)
+        some = data.sample() if isinstance(data, Stream) else data
+        interval = jax.eval_shape(program.begin_interval, progress, agents, some)
         progress, done, history = recorder.resume(progress, interval)
-    jax.block_until_ready((data, agents, progress))  # type: ignore[no-untyped-call]
+    jax.block_until_ready((() if task.streams else data, agents, progress))  # type: ignore[no-untyped-call]
     interrupts.heed()
     if points is not None:
         with interrupts.at_once():
