@@ -244,6 +244,16 @@ def test_other_pickers_and_slicers(picker: Any, slicer: Any) -> None:
     assert taken_over.trajectory_slicer is slicer
 
 
+def test_a_packed_dataset_stays_on_the_disk(tmp_path: Any) -> None:
+    ds = random_dataset(3, num_episodes=20)
+    packed = uw.pack(ds, tmp_path / "a.packed")
+    ours, theirs = (WeightedReplayBuffer(data, "rw", seed=1) for data in (packed, ds))
+    assert np.shares_memory(ours.episodes[0].observations, packed.observations)
+    np.testing.assert_array_equal(
+        ours.sample_transition_batch(32).observations, theirs.sample_transition_batch(32).observations
+    )
+
+
 def test_tuple_observations() -> None:
     dataset = numbered_dataset()
     second = np.random.default_rng(0).integers(0, 255, (dataset.num_steps, 1, 2, 1), dtype=np.uint8)

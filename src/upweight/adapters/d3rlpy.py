@@ -19,7 +19,7 @@ from upweight.adapters.d3rlpy_internals import PickedColumns, episode_being_writ
 from upweight.adapters.draws import Draws, GivenWeighting
 from upweight.adapters.host import imports_from
 from upweight.base.errors import AdapterError, DataLossWarning, UpweightWarning
-from upweight.data.columns import ArrayColumn, EpisodesColumn
+from upweight.data.columns import ArrayColumn, Column, EpisodesColumn
 from upweight.data.dataset import Dataset
 from upweight.data.segment import Episodes
 
@@ -223,13 +223,11 @@ def _log_of_dataset(dataset: Dataset) -> _Log:
             stacklevel=3,
         )
     ends = dataset.episodes
-    observations = _at_least_2d(dataset.observations)  # [M, ...]
-    actions, rewards = _at_least_2d(dataset.actions), dataset.rewards  # [M, A], [M]
     seen_by_d3rlpy = Dataset.assemble(
         episodes=_ending_in_the_unknown(ends.lengths, ends.terminated, ends.truncated, ends.complete),
-        observations=ArrayColumn(observations),
-        actions=ArrayColumn(actions),
-        rewards=ArrayColumn(rewards),
+        observations=_at_least_2d(dataset._observations),
+        actions=_at_least_2d(dataset._actions),
+        rewards=ArrayColumn(dataset.rewards),
         returns=dataset.returns,
         labels=dataset.labels,
         metadata=dataset.metadata,
@@ -238,9 +236,9 @@ def _log_of_dataset(dataset: Dataset) -> _Log:
     return _Log(seen_by_d3rlpy, _sliced(seen_by_d3rlpy), in_memory=True)
 
 
-def _at_least_2d(array: NDArray[Any]) -> NDArray[Any]:
+def _at_least_2d(column: Column) -> Column:
     """d3rlpy wants vectors: a number per step [M] becomes [M, 1]."""
-    return array if array.ndim > 1 else array[:, None]
+    return column if len(column.shape) > 1 else ArrayColumn(column.read()[:, None])
 
 
 def _sliced(dataset: Dataset) -> list[EpisodeBase]:

@@ -17,6 +17,8 @@ from upweight.data.columns import ArrayColumn, Column, GatheredColumn, ShiftedCo
 from upweight.data.segment import LAST, TERMINATED, TRAINABLE, Episodes
 from upweight.data.success import NO_REWARDS, success_rewards
 
+_PIECE = 1 << 16  # steps that are looked at together
+
 
 class Transitions(NamedTuple):
     """A batch of B transitions; ``terminated`` is True where the value of the next state is zero."""
@@ -262,8 +264,10 @@ class Dataset(Shown):
         """Whether, inside episodes, the next observation of a step is the observation of the next step."""
         if self._next_observations is None:
             return True
-        inside = np.flatnonzero((self._step_flags.read() & LAST) == 0)
-        return bool(np.array_equal(self.next_observations[inside], self.observations[inside + 1]))
+        pieces = (np.arange(low, min(low + _PIECE, self.num_steps)) for low in range(0, self.num_steps, _PIECE))
+        inside = (steps[(self._step_flags.rows(steps) & LAST) == 0] for steps in pieces)
+        pairs = ((self._rows("next_observations", steps), self._rows("observations", steps + 1)) for steps in inside)
+        return all(np.array_equal(ours, theirs) for ours, theirs in pairs)
 
     @property
     def has_rewards(self) -> bool:
@@ -329,9 +333,8 @@ class Dataset(Shown):
 
     def mark_incomplete(self, episodes: ArrayLike) -> "Dataset":
         """The same dataset with the given episodes declared cut short by the collector."""
-        chosen = validate.as_episode_index(
-            episodes, num_episodes=self.num_episodes, source=self.source, allow_none=True
-        )
+        count, source = self.num_episodes, self.source
+        chosen = validate.as_episode_index(episodes, num_episodes=count, source=source, allow_none=True)
         complete = self.complete.copy()
         complete[chosen] = False
         return replace(self, episodes=replace(self.episodes, complete=complete))
