@@ -155,7 +155,7 @@ def test_five_seeds_need_no_warning_and_what_is_empty_is_left_out(tmp_path: Path
         *("Scores", "BC", "Over all datasets", "Figures", "Performance profiles", "Runs", "How it was made")
     ]
     reasons = re.search(r"<dt>not drawn</dt><dd>(.*?)</dd>", page)
-    assert reasons and reasons[1].count("; ") == 6  # seven figures
+    assert reasons and reasons[1].count("; ") == 7  # eight figures
     assert "Temperature (there are no runs at several temperatures (suite paper/temperature))" in reasons[1]
     assert "<tfoot>" not in page  # nothing to count wins over
 
