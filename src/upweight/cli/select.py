@@ -81,6 +81,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     group.add_argument(
         "--seed", type=int, default=0, help="of the first critic, and of episodes that are played (default: 0)"
     )
+    _add_rule(parser)
+    add_reading(parser)
+
+
+def _add_rule(parser: argparse.ArgumentParser) -> None:
+    """How the choice is made, by estimates or by real episodes."""
     group = parser.add_argument_group("rule")
     group.add_argument("--pessimism", type=float, default=1.0, metavar="K", help="rank by mean - K std (default: 1)")
     group.add_argument(
@@ -105,7 +111,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="play at most so many real episodes, where they tell most (a bandit), one at a time, and let them decide",
     )
     group.add_argument("--workers", type=int, help="processes that simulate (default: one per core)")
-    add_reading(parser)
 
 
 def run(arguments: argparse.Namespace) -> None:

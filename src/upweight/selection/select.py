@@ -80,39 +80,42 @@ def select(
         chosen, which = _episodes(dataset, candidates, episodes)
         looks = field.look(chosen, propensities, config.discount)
         found = _estimate(dataset, field.policies, chosen, range(seed, seed + seeds), updates, config)
-        values = discounted_values(dataset.subset(chosen), config.discount)
-        evidence = field.evidence(found, [look.outside for look in looks], values)
-        baseline, evidence, more = _baseline(candidates, evidence, values)
-        decision = _decide(rule, candidates, evidence, baseline)
-        notes += [*more, *decision.notes, *_doubts(found, evidence)]
-        groups = field.by_group(found, _groups(dataset, chosen))
-        best = [field.best_member(found, number) for number in range(len(candidates))]
-        columns = zip(candidates, evidence, looks, decision.verdicts, best, groups, strict=True)
-        standings = [Standing(*each) for each in columns]
-        if env is not None and episodes_allowed is None:
-            standings = _reveal(field, standings, env, env_episodes, seed, workers)
-        elif env is not None and episodes_allowed is not None:
-            standings, decision, more = _play(field, standings, rule, env, episodes_allowed, seed)
-            notes += more
+        about = {"which": which, "seeds": seeds, "updates": updates, "settings": config.to_dict()}
+        about |= {"stochastic": stochastic, "env": env, "episodes_allowed": episodes_allowed}
+        made = _judge(field, chosen, looks, found, rule, notes, about)
+        if env is None:
+            return made
+        if episodes_allowed is None:
+            return _reveal(field, made, env, env_episodes, seed, workers)
+        return _play(field, made, env, episodes_allowed, seed)
+
+
+def _judge(
+    field: "_Field",
+    episodes: NDArray[np.int64],
+    looks: Sequence[Look],
+    found: QEstimates,
+    rule: SelectionRule,
+    notes: Sequence[str],
+    about: dict[str, Any],
+) -> Selection:
+    """The rule on all that was found."""
+    dataset, candidates = field.dataset, field.candidates
+    values = discounted_values(dataset.subset(episodes), found.gamma)
+    evidence = field.evidence(found, [look.outside for look in looks], values)
+    baseline, evidence, more = _baseline(candidates, evidence, values)
+    decision = _decide(rule, candidates, evidence, baseline)
+    groups = field.by_group(found, _groups(dataset, episodes))
+    best = [field.best_member(found, number) for number in range(len(candidates))]
+    columns = zip(candidates, evidence, looks, decision.verdicts, best, groups, strict=True)
     return Selection(
-        standings=tuple(standings),
+        standings=tuple(Standing(*each) for each in columns),
         chosen=decision.chosen,
         reason=decision.reason,
-        notes=tuple(notes),
+        notes=(*notes, *more, *decision.notes, *_doubts(found, evidence)),
         baseline=baseline,
         rule=rule,
-        about={
-            "data": dataset.source,
-            "episodes": len(chosen),
-            "of_episodes": dataset.num_episodes,
-            "which": which,
-            "seeds": seeds,
-            "updates": updates,
-            "settings": config.to_dict(),
-            "stochastic": stochastic,
-            "env": env,
-            "episodes_allowed": episodes_allowed,
-        },
+        about={"data": dataset.source, "episodes": len(episodes), "of_episodes": dataset.num_episodes, **about},
     )
 
 
@@ -331,23 +334,19 @@ def _episodes(
     return np.arange(dataset.num_episodes), ALL
 
 
-def _reveal(
-    field: _Field, standings: Sequence[Standing], env: str, episodes: int, seed: int, workers: int | None
-) -> list[Standing]:
+def _reveal(field: _Field, made: Selection, env: str, episodes: int, seed: int, workers: int | None) -> Selection:
     """With the true mean return of every policy; the choice stays."""
     played = evaluate(field.policies, env, episodes, seed, stochastic=field.stochastic, workers=workers)
     means = np.array([each.mean_return for each in played])
-    return [replace(each, true_returns=means[field.owners == number]) for number, each in enumerate(standings)]
+    told = [replace(each, true_returns=means[field.owners == place]) for place, each in enumerate(made.standings)]
+    return replace(made, standings=tuple(told))
 
 
-def _play(
-    field: _Field, standings: Sequence[Standing], rule: SelectionRule, env: str, allowed: int, seed: int
-) -> tuple[list[Standing], Decision, list[str]]:
+def _play(field: _Field, made: Selection, env: str, allowed: int, seed: int) -> Selection:
     """Let the best policy of each candidate play real episodes, the likeliest first, and take what returned most."""
-    order = sorted(
-        range(len(standings)), key=lambda place: -np.nan_to_num(rule.lower(standings[place].evidence), nan=-np.inf)
-    )
-    policies = [field.as_played(standings[place].best_member) for place in order]
+    lower = [np.nan_to_num(made.rule.lower(each.evidence), nan=-np.inf) for each in made.standings]
+    order = sorted(range(len(lower)), key=lambda place: -lower[place])
+    policies = [field.as_played(made.standings[place].best_member) for place in order]
 
     def one(arm: int, episode: int) -> float:
         block = make_block(env, policies[arm], [(seed, episode)], stochastic=field.stochastic)
@@ -355,14 +354,14 @@ def _play(
 
     played = play_arms(one, len(order), allowed)
     chosen, returns = order[played.best], played.returns[played.best]
-    made = list(standings)
+    told = list(made.standings)
     for arm, place in enumerate(order):
         verdict = "chosen" if place == chosen else "played" if played.returns[arm] else "not played"
-        made[place] = replace(made[place], real_returns=played.returns[arm], verdict=verdict)
+        told[place] = replace(told[place], real_returns=played.returns[arm], verdict=verdict)
     reason = (
-        f"{made[chosen].name}: of {allowed} real episodes it played {len(returns)}, with the highest mean return "
+        f"{told[chosen].name}: of {allowed} real episodes it played {len(returns)}, with the highest mean return "
         f"({np.mean(returns):.4g}); estimates only decided who played first"
     )
     unseen = sum(not mine for mine in played.returns)
-    notes = [f"{unseen} of {len(order)} candidates got no real episode: {allowed} are few"] if unseen else []
-    return made, Decision(chosen, reason, tuple(each.verdict for each in made)), notes
+    note = [f"{unseen} of {len(order)} candidates got no real episode: {allowed} are few"] if unseen else []
+    return replace(made, standings=tuple(told), chosen=chosen, reason=reason, notes=(*made.notes, *note))
