@@ -13,7 +13,7 @@ from upweight.inspection.plot import plot_weights
 def test_nothing_is_written_over_the_legend(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The mean is named in it, and its line, like the bars, ends below it."""
     figures: list[Any] = []
-    monkeypatch.setattr("upweight.inspection.plot._save", lambda figure, path: figures.append(figure))
+    monkeypatch.setattr("upweight.inspection.plot.save_figure", lambda figure, path: figures.append(figure))
     ds = with_returns([0.0] * 4 + [1.0])
     plot_weights(ds, {"rw": uw.ReturnWeighting()(ds), "top": uw.TopFraction(0.2)(ds)}, tmp_path / "plot.png")
     (axis,) = figures[0].axes
