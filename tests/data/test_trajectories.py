@@ -82,10 +82,12 @@ def test_without_flags_the_last_step_ends_the_episode_and_a_warning_says_how() -
         ds = uw.Dataset.from_episodes([episode, episode])
     assert ds.episodes.terminated.tolist() == [True, True]
     with pytest.warns(uw.UpweightWarning, match="how 1 episodes ended"):
-        ds = uw.Dataset.from_episodes([{**episode, "truncated": True}, {**episode, "terminated": True}])
-    assert ds.episodes.truncated.tolist() == [True, False]
+        ds = uw.Dataset.from_episodes([{**episode, "truncated": False}, {**episode, "truncated": True}])
+    assert ds.episodes.truncated.tolist() == [False, True]
     with warnings.catch_warnings():
         warnings.simplefilter("error")
+        ds = uw.Dataset.from_episodes([{**episode, "truncated": True}, {**episode, "terminated": True}])
+        assert ds.episodes.truncated.tolist() == [True, False]
         assert uw.Dataset.from_episodes([episode], ends="truncated").episodes.truncated.tolist() == [True]
         assert uw.Dataset.from_episodes([episode], ends="terminated").episodes.terminated.tolist() == [True]
     with pytest.raises(uw.DatasetError, match="ends: expected 'terminated' or 'truncated', found 'cut'"):

@@ -271,7 +271,7 @@ class _Table:
             last = np.append(ids[1:] != ids[:-1], True)
             at_end, stopped = how_ended(None, cut, None, ends, self._source)
             ended, cut = last & at_end, last & stopped if cut is None else cut
-            if ends is None:
+            if ends is None and ended.any():
                 warn_of_ends(int(ended.sum()), self._source)
         return segment_by_id(ids, ended, cut, next_known=False, source=self._source)
 

@@ -46,8 +46,9 @@ def from_episodes(
     for key in ("rewards", "label"):
         if 0 < sum(each[key] is None for each in given) < len(given):
             raise DatasetError(f"{source}: expected {key!r} in every episode or in none")
-    if ends is None and (silent := sum(each["terminated"] is None and each["done"] is None for each in given)):
-        warn_of_ends(silent, source)
+    silent = [each for each in given if each["terminated"] is None and each["done"] is None and not each["truncated"]]
+    if ends is None and silent:
+        warn_of_ends(len(silent), source)
     terminated, truncated = np.array(
         [how_ended(each["terminated"], each["truncated"], each["done"], ends, source) for each in given]
     ).T

@@ -115,8 +115,9 @@ def _episodes(path: Path, found: dict[str, str], lengths: NDArray[np.int64] | No
                     f"{path}: key {found[part]!r}: a step is flagged that is not the last of its trajectory"
                 )
             flags[part] = last
-    if ends is None and "terminated" not in flags and "done" not in flags:
-        warn_of_ends(len(episodes), source)
+    silent = len(episodes) - int(flags["truncated"].sum() if "truncated" in flags else 0)
+    if ends is None and "terminated" not in flags and "done" not in flags and silent:
+        warn_of_ends(silent, source)
     ended, cut = how_ended(flags.get("terminated"), flags.get("truncated"), flags.get("done"), ends, source)
     ended, cut = (np.broadcast_to(flag, len(episodes)) & episodes.complete for flag in (ended, cut))  # but a fragment's
     return replace(episodes, terminated=ended, truncated=cut, complete=ended | cut)
