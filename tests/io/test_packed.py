@@ -158,6 +158,14 @@ def test_other_bytes_are_found_by_verifying(folder: Path) -> None:
         uw.load(folder, verify=True)
 
 
+def test_flags_that_contradict_their_episodes_are_found_by_checking(folder: Path) -> None:
+    flags = bytearray((folder / "flags.bin").read_bytes())
+    flags[0] ^= 1
+    (folder / "flags.bin").write_bytes(flags)
+    with pytest.raises(uw.DatasetError, match="flags of steps are not those of their episodes; the file is damaged"):
+        uw.load(folder).check()
+
+
 def test_what_is_not_finite_is_not_packed(tmp_path: Path) -> None:
     ds = random_dataset()
     odd = ds.actions.copy()

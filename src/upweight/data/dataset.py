@@ -360,9 +360,9 @@ class Dataset(Shown):
 
     def check(self) -> "Dataset":
         """Read and check every array now rather than at first access; returns the dataset."""
-        of_rewards = ("returns", "rewards") if self.has_rewards else ()
-        for name in ("observations", "actions", "next_observations", *of_rewards):
+        for name in ("observations", "actions", "next_observations", *(("returns", "rewards") * self.has_rewards)):
             getattr(self, name)
+        validate.check_flags(self._flags, self.episodes, source=self.source)
         return self
 
     def _facts(self) -> dict[str, Any]:

@@ -117,6 +117,14 @@ def check_finite(array: NDArray[Any], *, key: str, source: str) -> None:
         )
 
 
+def check_flags(flags: Column | None, episodes: Episodes, *, source: str) -> None:
+    """Of steps, where a file has them beside those of its episodes: they must say the same."""
+    if flags is not None and not np.array_equal(flags.read(), episodes.flags(0, len(episodes))):
+        raise DatasetError(
+            f"{source}: flags of steps are not those of their episodes; the file is damaged: pack it again"
+        )
+
+
 def check_columns(
     episodes: Episodes,
     observations: Column,
