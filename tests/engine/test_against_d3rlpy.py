@@ -71,9 +71,7 @@ def mlp(encoder: Any, *heads: Any) -> Any:
 
 
 def stack(networks: list[Any]) -> Any:
-    return tuple(
-        Linear(*(jnp.stack(parts) for parts in zip(*layers, strict=True))) for layers in zip(*networks, strict=True)
-    )
+    return jax.tree.map(lambda *leaves: jnp.stack(leaves), *networks)
 
 
 def critics(modules: Any) -> Any:

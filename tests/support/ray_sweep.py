@@ -77,7 +77,12 @@ def main(study: Path, store: Path) -> None:
     told["after a slice"] = before = kept(store)
     # A node dies in the middle, and another is there.
     cluster.add_node(**NODE)
-    killer = later(lambda: kept(store) > before, lambda: cluster.remove_node(node, allow_graceful=False))
+
+    def kill() -> None:
+        told["when a node died"] = kept(store)
+        cluster.remove_node(node, allow_graceful=False)
+
+    killer = later(lambda: kept(store) > before, kill)
     with listening(lambda description, done, total, detail="": seen.add(f"{description}, {detail}")):
         told["result"] = asdict(go_on())
     killer.join()

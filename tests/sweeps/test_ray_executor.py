@@ -63,11 +63,10 @@ def test_a_cluster_of_mortals_leaves_the_store_of_one_computer(tmp_path: Path) -
     )
     assert done.returncode == 0, done.stderr
     told = json.loads(store.with_suffix(".json").read_text())
-    assert 0 < told["after kill -9"] < told["after Ctrl-C"] < told["after a slice"]
+    assert 0 < told["after kill -9"] < told["after Ctrl-C"] < told["after a slice"] < told["when a node died"] < 4 * 800
     assert told["slice"]["paused"] and "paused at " in told["slice"]["paused_at"]
     assert told["result"]["finished"] == 4 and not told["result"]["failures"]
     assert any("nodes: 2" in line and "discrete_bc x 1: " in line for line in told["progress"])
-    assert any("nodes: 1" in line for line in told["progress"])
     assert [line.split(" (")[0] for line in told["refused"]] == [
         "--gpus-per-population 0.5: no node of the cluster has so many GPUs",
         "--cpus-per-population 9: no node of the cluster has so many CPUs",
