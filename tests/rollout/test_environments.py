@@ -47,6 +47,9 @@ class TestMakeEnvironment:
         assert environment_spaces("plant_of_a_test:build") == (4, 2, True, 0)
         layer = (np.ones((4, 2), np.float32), np.zeros(2, np.float32))
         policy = uw.Policy("categorical", (layer,), observation_mean=np.zeros(4), observation_scale=np.ones(4))
+        monkeypatch.setattr(sys, "path", sys.path[1:])  # workers begin without it
+        uw.evaluate([policy] * 2, "CartPole-v1", episodes=1, workers=2)
+        monkeypatch.syspath_prepend(tmp_path)
         played = uw.evaluate([policy] * 2, "plant_of_a_test:build", episodes=2, stochastic=True, workers=2)
         assert max(each.lengths.max() for each in played) == 7
         with pytest.raises(uw.RolloutError, match="unknown environment 'plant_of_a_test:biuld'"):

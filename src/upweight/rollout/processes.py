@@ -7,6 +7,7 @@ and end after a while without work.
 
 import atexit
 import os
+import sys
 import threading
 from collections import deque
 from collections.abc import Callable, Generator, Iterable, Sized
@@ -122,13 +123,19 @@ def _in_workers(function: Callable[[Task], Result], tasks: Iterable[Task], count
 
 
 def _submit(function: Callable[[Task], Result], task: Task, count: int) -> tuple[Any, "Future[Any]"]:
-    executor = _executor(count)
+    executor, work = _executor(count), (_import_from, list(sys.path), function, task)
     try:
-        return executor, executor.submit(function, task)
+        return executor, executor.submit(*work)
     except BrokenExecutor:  # since the last call, for instance
         _discard(executor, count)
         executor = _executor(count)
-        return executor, executor.submit(function, task)
+        return executor, executor.submit(*work)
+
+
+def _import_from(path: list[str], function: Callable[[Task], Result], task: Task) -> Result:
+    """In a worker: modules are found where they are found now, and not only where they were when it began."""
+    sys.path[:] = path
+    return function(task)
 
 
 def _try_again(function: Callable[[Task], Result], handed: deque[_Handed[Task]], count: int, error: Exception) -> None:
