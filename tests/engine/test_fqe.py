@@ -87,6 +87,7 @@ def chain_policy(first: float, second: float, third: float) -> Policy:
     return linear(np.log([[1 - p, p] for p in (first, second, third)]), [0.0, 0.0], kind="categorical")
 
 
+@pytest.mark.slow
 def test_values_are_those_of_the_bellman_equation_beyond_time_limits_and_not_beyond_terminals() -> None:
     log, gamma = chain_log(), 0.9
     chances = [(0.9, 0.9, 0.1), (0.1, 0.1, 0.9), (0.5, 0.5, 0.5)]

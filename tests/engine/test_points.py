@@ -17,6 +17,8 @@ from upweight.base.progress import listening
 from upweight.engine import points as points_module
 from upweight.engine.points import best_point
 
+pytestmark = pytest.mark.slow
+
 CARTPOLE = "CartPole-v1"
 
 

@@ -13,6 +13,8 @@ from upweight.engine.prepare import make_agents, make_data, make_parts, make_set
 from upweight.engine.schedule import Piece
 from upweight.engine.stream import Stream
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.mark.parametrize("name", ["bc", "td3_bc", "discrete_bc"])
 def test_batches_are_those_of_resident_data(tmp_path: Path, name: str) -> None:

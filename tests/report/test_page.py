@@ -197,6 +197,7 @@ def test_tables_are_files_too(study: Path) -> None:
         assert len(pandas.read_csv(path))
 
 
+@pytest.mark.slow
 def test_the_same_store_gives_the_same_page(study: Path, tmp_path: Path, page: str) -> None:
     write_report(study / "results", tmp_path / "report.html", resamples=RESAMPLES, created=CREATED)
     assert (tmp_path / "report.html").read_text() == page

@@ -126,6 +126,7 @@ class TestBadInput:
         assert uw.evaluate([], "CartPole-v1") == []
 
 
+@pytest.mark.slow
 def test_a_file_of_d4rls_ant(tmp_path: Path) -> None:
     """111 columns, of which the last 84 (contact forces) are zeros: loaded, trained on and evaluated."""
     played = [episode.trajectory for episode in run_block("Ant-v5", None, [(0, 0), (0, 1)], record=True)]

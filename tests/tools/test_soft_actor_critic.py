@@ -29,6 +29,7 @@ def without_padding(agent: sac.Agent) -> sac.Agent:
     return sac.Agent(actor, critics, targets, agent.log_temperature, *moments)
 
 
+@pytest.mark.slow
 def test_padding_changes_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     rng = np.random.default_rng(0)
     observations, nexts = rng.normal(size=(2, 16, 3))

@@ -13,6 +13,8 @@ from upweight.engine.kernels import networks as module
 from upweight.engine.kernels.networks import networks
 from upweight.engine.nn import Compute, Linear, apply_stacked
 
+pytestmark = pytest.mark.slow
+
 NAMES = ("forward", "backward_to_weights", "backward_to_inputs", "weight_gradient")
 # agents, networks of each, rows, inputs, hidden layers, outputs
 SHAPES = [(3, 2, 100, 14, 2, 1), (2, 1, 128, 27, 3, 16), (2, 2, 150, 35, 3, 1), (1, 1, 1, 63, 2, 3)]

@@ -14,6 +14,8 @@ from upweight.engine.kernels import networks as module
 from upweight.engine.population import Program
 from upweight.engine.schedule import Piece
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.fixture
 def rows(monkeypatch: pytest.MonkeyPatch) -> list[int]:
@@ -46,7 +48,6 @@ def test_all_algorithms_use_them(name: str, rows: list[int]) -> None:
     assert set(rows) == {128}
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("name", ["iql"])
 def test_losses_agree(name: str, rows: list[int]) -> None:
     """Over four updates, as roundings allow."""
