@@ -1,16 +1,18 @@
 """The fused kernels on a GPU: are they right, and how fast beside XLA's, in turn and in one process?
 
     python benchmarks/kernels.py check
-    python benchmarks/kernels.py time --agents 1 16 256
+    python benchmarks/kernels.py time --agents 1 16 64 256
 
 ``check`` compares outputs and all gradients with float32 products at full precision, beside plain bfloat16, for the shapes of our
 tasks and odd ones; and two runs bit by bit. ``time`` measures agent-updates per second of whole updates, weighted sampling
-included, as train_throughput.py does. CQL needs memory: at most 64 agents are wise.
+included, as train_throughput.py does. All programs but the last (the largest) compile at the same time, so only its first call
+says how long one program takes. CQL needs memory: it has 64 agents at most.
 """
 
 import argparse
 import itertools
 import time
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import jax
@@ -90,24 +92,37 @@ def check() -> list[dict[str, Any]]:
     return rows
 
 
-def compare(name: str, agents: int, seconds: float, rounds: int, dataset: Any) -> list[dict[str, Any]]:
-    rates: dict[str, list[float]] = {"xla": [], "fused": []}
-    first, advances = {}, {}
-    for kernels in rates:
+def compile_together(cases: list[tuple[str, int, str]], dataset: Any) -> dict[tuple[str, int, str], tuple[Any, float]]:
+    """How to advance each (algorithm, agents, kernels), and its first call's seconds: the last alone, then all others at once."""
+
+    def first_call(case: tuple[str, int, str]) -> tuple[Any, float]:
         began = time.perf_counter()
-        advances[kernels] = throughput.prepare(name, agents, "bfloat16", dataset, Program, kernels=kernels)
-        advances[kernels](1)
-        first[kernels] = time.perf_counter() - began
-    for _ in range(rounds):
-        for kernels, found in rates.items():
-            found.append(throughput.measure(advances[kernels], name, agents, seconds)[0])
+        advance = throughput.prepare(*case[:2], "bfloat16", dataset, Program, kernels=case[2])
+        advance(1)
+        return advance, time.perf_counter() - began
+
+    largest = cases[-1]
+    alone = first_call(largest)
+    print(f"{largest} compiled alone in {alone[1]:.1f} s", flush=True)
+    with ThreadPoolExecutor(16) as pool:
+        others = pool.map(first_call, cases[:-1])
+        return dict(zip(cases, [*others, alone], strict=True))
+
+
+def compare(cases: list[tuple[str, int]], seconds: float, rounds: int) -> list[dict[str, Any]]:
+    programs = [(*case, kernels) for case in cases for kernels in ("xla", "fused")]
+    ready = compile_together(programs, throughput.make_dataset(200_000))
     rows = []
-    for kernels, found in rates.items():
-        rate = float(np.median(found))
-        row = {"algorithm": name, "agents": agents, "kernels": kernels, "agent_updates_per_s": round(rate)}
-        row |= throughput.roofline_share(name, "bfloat16", rate) | {"first_call_seconds": round(first[kernels], 1)}
-        rows.append(row)
-        print(row, flush=True)
+    for name, agents in cases:
+        rates: dict[str, list[float]] = {"xla": [], "fused": []}
+        for _, (kernels, found) in itertools.product(range(rounds), rates.items()):
+            found.append(throughput.measure(ready[name, agents, kernels][0], name, agents, seconds)[0])
+        for kernels, found in rates.items():
+            rate = float(np.median(found))
+            row = {"algorithm": name, "agents": agents, "kernels": kernels, "agent_updates_per_s": round(rate)}
+            row |= {"rounds": [round(value) for value in found]} | throughput.roofline_share(name, "bfloat16", rate)
+            rows.append(row | {"first_call_seconds": round(ready[name, agents, kernels][1], 1)})
+            print(rows[-1], flush=True)
     return rows
 
 
@@ -122,10 +137,9 @@ def main() -> None:
     if arguments.what == "check":
         rows = check()
     else:
-        dataset = throughput.make_dataset(200_000)
-        cases = list(itertools.product(arguments.algorithms, arguments.agents))
-        measured = [(name, min(agents, 64) if name == "cql" else agents) for name, agents in cases]
-        rows = [row for case in measured for row in compare(*case, arguments.seconds, arguments.rounds, dataset)]
+        pairs = itertools.product(arguments.algorithms, arguments.agents)
+        cases = dict.fromkeys((name, min(agents, 64) if name == "cql" else agents) for name, agents in pairs)
+        rows = compare(list(cases), arguments.seconds, arguments.rounds)
     about = {"device": jax.devices()[0].device_kind}
     print(f"wrote {record(f'kernels_{arguments.what}', ['upweight', 'jax', 'numpy'], rows, about=about)}")
 
