@@ -123,6 +123,19 @@ def test_a_critic_is_the_same_alone_and_among_others_and_draws_from_its_episodes
 
 
 @pytest.mark.slow
+def test_critics_of_a_seed_learn_from_a_draw_of_the_episodes_as_if_there_were_no_others() -> None:
+    log = random_dataset(0, num_episodes=30, next_known=True)
+    policies = [random_policy("deterministic", seed) for seed in (0, 1)]
+    options: dict[str, Any] = {"updates": 200, "config": SMALL, "precision": "float64", "starts": [3, 29]}
+    together = evaluate_policies(log, policies, seeds=(0, 7), episodes=np.arange(20), resample=True, **options)
+    for place, seed in enumerate((0, 7)):
+        drawn = np.sort(np.random.default_rng([seed, 1]).choice(20, 20))
+        alone = evaluate_policies(log, policies, seeds=(seed,), episodes=drawn, **options)
+        np.testing.assert_allclose(together.at_starts[:, [place]], alone.at_starts, rtol=1e-6)
+    assert len(set(drawn)) < 20
+
+
+@pytest.mark.slow
 def test_a_critic_that_diverges_says_so_and_policies_are_evaluated_in_turn_if_need_be(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:

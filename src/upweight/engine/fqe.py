@@ -39,15 +39,7 @@ from upweight.data.success import NO_REWARDS
 from upweight.data.validate import as_episode_index
 from upweight.engine.advance import advances, speed
 from upweight.engine.algorithm import Algorithm, Array, Batch, Batches, Hyper, Metrics, PolicyParts, Setup
-from upweight.engine.choices import (
-    Bounds,
-    Choices,
-    Discrete,
-    choice_bytes,
-    is_random,
-    make_choices,
-    take_choices,
-)
+from upweight.engine.choices import Bounds, Choices, Discrete, choice_bytes, is_random, make_choices, take_choices
 from upweight.engine.config import Config, traced
 from upweight.engine.device import compilation_cache, device_memory, number_types
 from upweight.engine.fit import check_fit
@@ -64,6 +56,7 @@ from upweight.policies.policy import Policy
 _AVERAGED = 0.2  # of the updates, at the end
 _FINAL_BOUND = 3e-3  # of the last layer's weights at the start
 _CONSTANT = 1e-6  # standard deviation of rewards, of the largest, below which they do not change at all
+_RESAMPLE = 1  # of the streams that follow from a seed: which episodes its critics learn from
 _TITLE = "fitted Q evaluation"
 
 
@@ -212,6 +205,15 @@ class _Task:
     config: FQEConfig
     setup: Setup
     bounds: Bounds | None  # of actions
+    resample: bool = False
+
+    def critics(self, evaluator: Algorithm) -> list[_Critic]:
+        """Of one policy: one per seed."""
+        count = self.part.num_episodes
+        rngs = [np.random.default_rng([seed, _RESAMPLE]) if self.resample else None for seed in self.seeds]
+        drawn = [None if rng is None else np.sort(rng.choice(count, count)) for rng in rngs]
+        pairs = zip(self.seeds, drawn, strict=True)
+        return [_Critic(self.config, seed=seed, episodes=each, evaluator=evaluator) for seed, each in pairs]
 
 
 def evaluate_policies(
@@ -224,12 +226,14 @@ def evaluate_policies(
     precision: str = "float32",
     episodes: ArrayLike | None = None,
     starts: ArrayLike | None = None,
+    resample: bool = False,
 ) -> QEstimates:
     """Fit a critic per policy and seed, as many at once as the device holds, and ask it what the policy is worth.
 
     ``episodes`` (indices, or a mask [N]) are what the critics learn from, all if None, and ``starts`` the episodes whose first
-    observations are the starting states: the same if None. Policies are evaluated as they are, with actions drawn where they are
-    stochastic; give ``policy.deterministic()`` for what :func:`upweight.evaluate` plays by default.
+    observations are the starting states: the same if None. With ``resample`` critics of each seed learn from as many of these
+    episodes, drawn with replacement: their spread then shows the luck of the log too. Policies are evaluated as they are, with
+    actions drawn where they are stochastic; give ``policy.deterministic()`` for what :func:`upweight.evaluate` plays by default.
     """
     updates = whole_number("updates", updates, least=1, error=ConfigError)
     seeds = tuple(whole_number("seed", seed, least=0, most=2**32 - 1, error=ConfigError) for seed in seeds)
@@ -245,7 +249,7 @@ def evaluate_policies(
         if dataset.discrete_actions:  # of which there may be more than the log shows
             setup = setup._replace(action_size=len(policies[0].layers[-1][1]))
         bounds = None if dataset.discrete_actions else action_bounds(dataset.actions.reshape(dataset.num_steps, -1))
-        task = _Task(part, dataset.initial_observations[asked], seeds, updates, config, setup, bounds)
+        task = _Task(part, dataset.initial_observations[asked], seeds, updates, config, setup, bounds, resample)
         size = _policies_at_once(task, policies)
         groups = [policies[first : first + size] for first in range(0, len(policies), size)]
         found = [_evaluate(task, group) for group in groups]
@@ -317,29 +321,29 @@ def _policies_at_once(task: _Task, policies: Sequence[Policy]) -> int:
     return -(-len(policies) // parts)
 
 
-def _make_agents(task: _Task, critic: _Critic, count: int) -> Agents:
-    """One critic per policy and seed; they differ in these two alone."""
-    one = make_agents([critic], make_parts(task.part, [critic]), task.setup, task.updates)
-    rewards = task.part.rewards[task.part.trainable].astype(np.float64)
+def _make_agents(task: _Task, critics: Sequence[_Critic], count: int) -> Agents:
+    """Of each of ``count`` policies the ``critics``, one per seed; they differ in these two, and in the episodes of a seed."""
+    parts = make_parts(task.part, critics)
+    some = make_agents(critics, parts, task.setup, task.updates)  # [S]
+    about = [_reward_facts(part.own, 1 / (1 - task.config.discount)) for part in parts]
+    hyper = some.hyper | {name: jnp.asarray([each[name] for each in about], task.setup.dtype) for name in about[0]}
+    some = some._replace(hyper=hyper)
+    if task.bounds is not None:
+        lowest, highest = (jnp.asarray([bound] * len(parts), task.setup.dtype) for bound in task.bounds)
+        some = some._replace(action_low=lowest, action_high=highest)
+    agents: Agents = jax.tree.map(lambda leaf: jnp.asarray(np.concatenate([leaf] * count)), some)
+    return agents._replace(policy=jnp.asarray(np.repeat(np.arange(count, dtype=np.int32), len(parts))))
+
+
+def _reward_facts(part: Dataset, horizon: float) -> dict[str, float]:
+    """The unit of the critics, and the range of values."""
+    rewards = part.rewards[part.trainable].astype(np.float64)
     low, high = rewards.min(), rewards.max()
-    if task.part.episodes.terminated.any():
+    if part.episodes.terminated.any():
         low, high = min(low, 0.0), max(high, 0.0)
-    horizon = 1 / (1 - task.config.discount)
     peak = np.abs(rewards).max() or 1.0
     std = rewards.std() if rewards.std() > _CONSTANT * peak else peak
-    about = {"reward_mean": rewards.mean(), "reward_std": std, "value_low": low * horizon, "value_high": high * horizon}
-    hyper = one.hyper | {name: jnp.asarray([number], task.setup.dtype) for name, number in about.items()}
-    if task.bounds is not None:
-        lowest, highest = (jnp.asarray(bound, task.setup.dtype)[None] for bound in task.bounds)
-        one = one._replace(action_low=lowest, action_high=highest)
-    total = count * len(task.seeds)
-    agents: Agents = jax.tree.map(
-        lambda leaf: jnp.asarray(np.repeat(np.asarray(leaf), total, axis=0)), one._replace(hyper=hyper)
-    )
-    return agents._replace(
-        seed=jnp.asarray(np.tile(np.array(task.seeds, np.uint32), count)),
-        policy=jnp.asarray(np.repeat(np.arange(count, dtype=np.int32), len(task.seeds))),
-    )
+    return {"reward_mean": rewards.mean(), "reward_std": std, "value_low": low * horizon, "value_high": high * horizon}
 
 
 def _evaluate(task: _Task, policies: Sequence[Policy]) -> tuple[NDArray[Any], ...]:
@@ -355,14 +359,13 @@ def _evaluate(task: _Task, policies: Sequence[Policy]) -> tuple[NDArray[Any], ..
         jnp.asarray(task.starts.reshape(len(task.starts), -1), dtype),
         make_choices(policies, task.starts, task.bounds, dtype),
     )
-    agents = _make_agents(task, _Critic(config, evaluator=method), len(policies))
+    agents = _make_agents(task, task.critics(method), len(policies))
     schedule = make_schedule(task.updates, None, method, config, count)
     total, points, began = np.zeros((count, len(task.starts))), list[NDArray[Any]](), time.perf_counter()
     report(_TITLE, 0, task.updates, "compiling")
     with interrupts_wait("stopping after these updates; press Ctrl-C again to exit at once") as interrupts:
-        for progress, done, records in advances(
-            program, agents, data, program.start(agents), 0, schedule, range(count)
-        ):
+        begun = program.start(agents)
+        for progress, done, records in advances(program, agents, data, begun, 0, schedule, range(count)):
             report(_TITLE, done, task.updates, speed(done / (time.perf_counter() - began), count, records))
             if progress.interval is None and done > (1 - _AVERAGED) * task.updates:
                 seen = np.asarray(_at_starts(program, progress.states.target, agents, *here, jnp.int32(done)))

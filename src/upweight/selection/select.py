@@ -1,6 +1,5 @@
 """``select``: which of some trained policies to use, by logged data alone, or with a few real episodes."""
 
-import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import reduce
@@ -10,7 +9,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from upweight.base.checks import whole_number
-from upweight.base.errors import ConfigError, UpweightWarning
+from upweight.base.errors import ConfigError
 from upweight.base.progress import showing
 from upweight.data.dataset import Dataset
 from upweight.data.validate import as_episode_index
@@ -33,7 +32,6 @@ SEEDS = 3  # critics per policy
 UPDATES = 5_000
 _DISCOUNT = 0.99  # or less: see :func:`quick_config`
 _MAX_GROUPS = 8
-_RESAMPLE = 1  # of the streams that follow from a seed: which episodes its critics learn from
 
 
 def select(
@@ -79,7 +77,8 @@ def select(
         field.check(env)
         chosen, which = _episodes(dataset, candidates, episodes)
         looks = field.look(chosen, propensities, config.discount)
-        found = _estimate(dataset, field.policies, chosen, range(seed, seed + seeds), updates, config)
+        critics: dict[str, Any] = {"seeds": range(seed, seed + seeds), "updates": updates, "config": config}
+        found = evaluate_policies(dataset, field.policies, episodes=chosen, starts=chosen, resample=True, **critics)
         about = {"which": which, "seeds": seeds, "updates": updates, "settings": config.to_dict()}
         about |= {"stochastic": stochastic, "env": env, "episodes_allowed": episodes_allowed}
         made = _judge(field, chosen, looks, found, rule, notes, about)
@@ -220,36 +219,6 @@ class _Field:
             {str(name): float(values[self.owners == number][:, groups == name].mean()) for name in kept}
             for number in range(len(self.candidates))
         ]
-
-
-def _estimate(
-    dataset: Dataset,
-    policies: Sequence[Policy],
-    episodes: NDArray[np.int64],
-    seeds: Sequence[int],
-    updates: int,
-    config: FQEConfig,
-) -> QEstimates:
-    """Critics of each seed learn from a draw of the episodes of their own, so that their spread shows how much that matters."""
-    parts: list[QEstimates] = []
-    for number in seeds:
-        drawn = np.sort(np.random.default_rng([number, _RESAMPLE]).choice(episodes, len(episodes)))
-        options: dict[str, Any] = {
-            "seeds": [number],
-            "updates": updates,
-            "config": config,
-            "episodes": drawn,
-            "starts": episodes,
-        }
-        with warnings.catch_warnings():
-            if parts:
-                warnings.simplefilter("ignore", UpweightWarning)  # said with the first
-            parts.append(evaluate_policies(dataset, policies, **options))
-    joined: Any = {
-        name: np.concatenate([getattr(part, name) for part in parts], axis=1)
-        for name in ("values", "at_starts", "drift", "diverged")
-    }
-    return replace(parts[0], **joined)
 
 
 def _place(name: str) -> tuple[int, str]:
