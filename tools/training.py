@@ -3,7 +3,8 @@
     python -m tools.training --tasks hopper walker2d --seeds 4 --steps 1000000 --output training
 
 While the accelerator makes E updates per agent, the worker processes make a step in each of its E environments: one update per
-step, as usual. Started again on the same folder, the training goes on from its last checkpoint. The folder then holds::
+step, as usual, unless ``--updates`` says otherwise. Started again on the same folder, the training goes on from its last
+checkpoint. The folder then holds::
 
     plan.json                  what is trained
     progress.jsonl             steps, mean and standard deviation of the last 100 returns, per agent
@@ -51,7 +52,8 @@ class Plan:
     tasks: tuple[str, ...]
     seeds: int = 1
     seed: int = 0  # of the first agent of each task; the others follow
-    environments: int = 64  # per agent; also updates per round
+    environments: int = 64  # per agent
+    updates: int | None = None  # per agent, in a round of one step in each environment; None: as many as environments
     capacity: int = 1_000_000  # of the replay, in transitions per agent
     warmup: int = 10_000  # steps with uniformly random actions, and no updates
     snapshot_every: int = 10_000  # steps
@@ -123,7 +125,7 @@ class Training:
     def __init__(self, plan: Plan, folder: Path, *, workers: int) -> None:
         self.plan, self.folder = plan, folder
         self._claim_folder()
-        env_ids = [find_task(task).env_id for task, _ in plan.agents]
+        env_ids = [environment_of(task) for task, _ in plan.agents]
         sizes = [task_sizes(env_id) for env_id in env_ids]
         self.settings = sac.Settings(
             observation_size=max(o for o, _ in sizes),
@@ -206,7 +208,7 @@ class Training:
             jnp.int32(min(self.capacity, past + self.plan.environments)),
             jnp.uint32(self.rounds),
             settings=self.settings,
-            updates=self.plan.environments if self.steps >= self.plan.warmup else 0,
+            updates=(self.plan.updates or self.plan.environments) if self.steps >= self.plan.warmup else 0,
         )
 
     def _pack(self, observations: NDArray[np.float32], after: dict[str, NDArray[np.float32]]) -> NDArray[np.float32]:
@@ -281,6 +283,11 @@ class Training:
         return json.dumps(asdict(self.plan), sort_keys=True)
 
 
+def environment_of(task: str) -> str:
+    """A task's environment; or the one that ``module:function`` builds, whose name may stand for a task here."""
+    return task if ":" in task else find_task(task).env_id
+
+
 def task_sizes(env_id: str) -> tuple[int, int]:
     """Observation and action size; actions must be continuous and in [-1, 1]."""
     with closing(make_environment(env_id)) as environment:
@@ -292,24 +299,41 @@ def task_sizes(env_id: str) -> tuple[int, int]:
 
 def main(arguments: Sequence[str] | None = None) -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--tasks", nargs="+", required=True, help="hopper, halfcheetah, walker2d, ant")
+    parser.add_argument(
+        "--tasks", nargs="+", required=True, help="hopper, halfcheetah, walker2d, ant; or module:function"
+    )
     parser.add_argument("--seeds", type=int, default=1, help="agents per task (default: 1)")
     parser.add_argument("--seed", type=int, default=0, help="of the first (default: 0)")
     parser.add_argument("--steps", type=int, default=1_000_000, help="environment steps per agent (default: 1,000,000)")
     parser.add_argument("--environments", type=int, default=64, help="per agent (default: 64)")
     parser.add_argument(
+        "--updates",
+        type=int,
+        default=None,
+        help="per agent and step of all its environments (default: as many as these)",
+    )
+    parser.add_argument("--capacity", type=int, default=1_000_000, help="of the replay (default: 1,000,000 steps)")
+    parser.add_argument(
         "--workers", type=int, default=os.cpu_count(), help="simulator processes (default: one per core)"
     )
     parser.add_argument("--max-minutes", type=float, default=float("inf"), help="stop after this; start again to go on")
+    parser.add_argument("--checkpoint-minutes", type=float, default=20.0, help="between two checkpoints (default: 20)")
     parser.add_argument("--output", type=Path, required=True, help="folder to write to")
     given = parser.parse_args(arguments)
     logging.basicConfig(format="%(message)s")
     _log.setLevel(logging.INFO)  # ours alone
-    plan = Plan(tuple(given.tasks), seeds=given.seeds, seed=given.seed, environments=given.environments)
+    plan = Plan(
+        tuple(given.tasks),
+        seeds=given.seeds,
+        seed=given.seed,
+        environments=given.environments,
+        updates=given.updates,
+        capacity=given.capacity,
+    )
     training = Training(plan, given.output, workers=given.workers)
     try:
         with listening(lambda _, done, total, detail: _log.info("%d of %d steps, %s", done, total, detail)):
-            done = training.run(given.steps, max_minutes=given.max_minutes)
+            done = training.run(given.steps, max_minutes=given.max_minutes, checkpoint_minutes=given.checkpoint_minutes)
     finally:
         training.close()
     _log.info(
