@@ -1,4 +1,4 @@
-"""The ant of D4RL's and OGBench's mazes. Imports Gymnasium and MuJoCo, so it is only loaded with an environment.
+"""The ant of D4RL's and OGBench's mazes.
 
 It is Gymnasium's ant with weaker motors, a step of a tenth of a second and softer contacts; a test holds it to OGBench's, number
 by number.
@@ -9,10 +9,10 @@ from collections.abc import Iterable
 from pathlib import Path
 from xml.etree import ElementTree
 
-import gymnasium.envs.mujoco
-import mujoco
 import numpy as np
 from numpy.typing import NDArray
+
+from upweight.base.optional import require
 
 # Positions [15]: x, y, z, quaternion, 8 joints; velocities [14]: linear 3 (of the world), angular 3 (of the torso), 8 joints.
 STATE_SIZE = 29
@@ -29,23 +29,24 @@ class Ant:
     """The simulation: one ant on a plane, between walls."""
 
     def __init__(self, walls: Iterable[Box] = ()) -> None:
-        self.model = mujoco.MjModel.from_xml_string(_xml(walls))
-        self.data = mujoco.MjData(self.model)
+        self._mujoco = require("mujoco", extra="mujoco", purpose="simulating an ant")
+        self.model = self._mujoco.MjModel.from_xml_string(_xml(walls))
+        self.data = self._mujoco.MjData(self.model)
         self.start = self.data.qpos.copy()
 
     def reset(self, rng: np.random.Generator, place: tuple[float, float] = (0.0, 0.0)) -> Vector:
         """The state [29] of an ant at rest around ``place``, as OGBench draws it."""
-        mujoco.mj_resetData(self.model, self.data)
+        self._mujoco.mj_resetData(self.model, self.data)
         noise = rng.uniform(-_RESET_NOISE, _RESET_NOISE, self.model.nq)
         self.data.qpos[:] = self.start + noise
         self.data.qpos[:2] += place
         self.data.qvel[:] = _RESET_NOISE * rng.standard_normal(self.model.nv)
-        mujoco.mj_forward(self.model, self.data)
+        self._mujoco.mj_forward(self.model, self.data)
         return self.state()
 
     def step(self, action: NDArray[np.float32]) -> Vector:
         self.data.ctrl[:] = action
-        mujoco.mj_step(self.model, self.data, _FRAMES_PER_STEP)
+        self._mujoco.mj_step(self.model, self.data, _FRAMES_PER_STEP)
         return self.state()
 
     def state(self) -> Vector:
@@ -79,8 +80,8 @@ def is_upright(state: Vector) -> bool:
 
 def _xml(walls: Iterable[Box]) -> str:
     """Gymnasium's model file, changed to what the mazes have."""
-    path = Path(gymnasium.envs.mujoco.__file__).parent / "assets" / "ant.xml"
-    tree = ElementTree.parse(path).getroot()
+    gymnasium = require("gymnasium", extra="mujoco", purpose="simulating an ant")
+    tree = ElementTree.parse(Path(gymnasium.__file__).parent / "envs" / "mujoco" / "assets" / "ant.xml").getroot()
     option, geoms, world = tree.find("option"), tree.find("default/geom"), tree.find("worldbody")
     assert option is not None and geoms is not None and world is not None
     option.set("timestep", "0.02")
