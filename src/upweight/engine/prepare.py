@@ -1,6 +1,7 @@
 """From a dataset and runs to the arrays of a compiled program."""
 
 from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
 from functools import cached_property
 from typing import Any
 
@@ -20,13 +21,14 @@ from upweight.engine.nn import Compute
 from upweight.engine.population import Agents, Data
 from upweight.engine.run import Run, weighting_key
 from upweight.engine.sampling import EpisodeLayout, EpisodeTable, make_table
+from upweight.rollout.processes import usable_cores
 from upweight.weightings.weighting import resolve_weights
 
 SCALE_FLOOR = 1e-3  # added to the standard deviation of observations, as d3rlpy and TD3+BC do
 REWARD_RANGE = 1000.0
 _ALIGNMENT = 64  # bytes
-_GATHERED_ROWS = 2**14  # laid out at a time
-_BLOCK_ROWS = 2**18  # of which statistics are computed at a time, in float64
+_GATHERED_ROWS = 2**14  # laid out at a time, by one thread
+_BLOCK_ROWS = 2**18  # numbered at a time, or made statistics of in float64
 ACTION_SLACK = 1e-3  # how far beyond [-1, 1] an action may be and count as rounded
 PRECISIONS = {"float32": ("float32", "float32"), "bfloat16": ("float32", "bfloat16"), "float64": ("float64", "float64")}
 
@@ -50,9 +52,10 @@ def make_setup(dataset: Dataset, precision: str, kernels: str = "auto") -> Setup
 def make_data(dataset: Dataset, method: Algorithm, setup: Setup) -> Data:
     """The dataset as one array of rows on the device, so that a batch is one gather; made in blocks, with no second copy."""
     rows = _empty_rows(dataset.num_steps, row_width(method, setup), setup.dtype)
-    for first in range(0, len(rows), _GATHERED_ROWS):
-        block = rows[first : first + _GATHERED_ROWS]
-        gather_rows(dataset, method, np.arange(first, first + len(block)), block)
+    with gatherers() as pool:
+        for first in range(0, len(rows), _BLOCK_ROWS):
+            block = rows[first : first + _BLOCK_ROWS]
+            gather_rows(dataset, method, np.arange(first, first + len(block)), block, pool)
     return Data(jax.device_put(rows), make_layout(dataset))
 
 
@@ -68,8 +71,22 @@ def row_width(method: Algorithm, setup: Setup) -> int:
     return setup.observation_size + action + (setup.observation_size + 2 if method.uses_rewards else 0)
 
 
-def gather_rows(dataset: Dataset, method: Algorithm, index: NDArray[np.integer], out: NDArray[Any]) -> None:
-    """The rows of :class:`Data` at ``index`` [m], into ``out`` [m, width]."""
+def gatherers() -> ThreadPoolExecutor:
+    """For :func:`gather_rows`: threads on all cores, since NumPy lets others work while it gathers."""
+    return ThreadPoolExecutor(usable_cores(), "upweight-gather")
+
+
+def gather_rows(
+    dataset: Dataset, method: Algorithm, index: NDArray[np.integer], out: NDArray[Any], pool: ThreadPoolExecutor
+) -> None:
+    """The rows of :class:`Data` at ``index`` [m], into ``out`` [m, width]; what must be read as a whole, once before."""
+    _gather_block(dataset, method, index[:1], out[:1])
+    blocks = [slice(first, first + _GATHERED_ROWS) for first in range(0, len(index), _GATHERED_ROWS)]
+    for _ in pool.map(lambda block: _gather_block(dataset, method, index[block], out[block]), blocks):
+        pass
+
+
+def _gather_block(dataset: Dataset, method: Algorithm, index: NDArray[np.integer], out: NDArray[Any]) -> None:
     columns = [dataset._rows("observations", index), dataset._rows("actions", index)]
     if method.uses_rewards:
         ended = (dataset._step_flags.rows(index) & TERMINATED) != 0

@@ -18,7 +18,7 @@ import numpy as np
 
 from upweight.data.dataset import Dataset
 from upweight.engine.population import Agents, Data, Program
-from upweight.engine.prepare import gather_rows, make_layout, row_width
+from upweight.engine.prepare import gather_rows, gatherers, make_layout, row_width
 from upweight.engine.schedule import Piece
 
 
@@ -28,6 +28,7 @@ class Stream:
     def __init__(self, dataset: Dataset, program: Program, agents: Agents) -> None:
         self._dataset, self._program, self._agents = dataset, program, agents
         self._layout = make_layout(dataset)
+        self._pool = gatherers()
         self._draws = jax.jit(program.draws, static_argnames="count")
 
     def feed(self, pieces: Sequence[Piece]) -> Iterator[tuple[Piece, Data]]:
@@ -54,7 +55,7 @@ class Stream:
         index = np.concatenate([part.ravel() for part in parts])
         method, setup = self._program.algorithm, self._program.setup
         rows = np.empty((len(index), row_width(method, setup)), setup.dtype)
-        gather_rows(self._dataset, method, index, rows)
+        gather_rows(self._dataset, method, index, rows, self._pool)
         places = iter(np.arange(len(index), dtype=np.int32).reshape(len(parts), *steps.shape))
         placed = (next(places), weights, None if actor_steps is None else next(places))
         return Data(jax.device_put(rows), self._layout, drawn=jax.device_put(placed))
