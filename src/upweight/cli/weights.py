@@ -20,6 +20,7 @@ from upweight.cli.options import (
 from upweight.cli.terminal import print_json
 from upweight.data.statistics import effective_episodes
 from upweight.inspection.effect import describe_weighting
+from upweight.io.lerobot import IN_PLACE, is_lerobot, write_weights
 from upweight.weightings.weighting import resolve_weights
 
 NAME = "weights"
@@ -28,16 +29,22 @@ EXAMPLES = """\
 examples:
   upweight weights mixed.hdf5 -o weights.npz
   upweight weights mixed.hdf5 --weighting aw --temperature 0.2 -o weights.npz
+  upweight weights my_lerobot_folder --success next.success --in-place
 
 the file holds, per episode in the order of the dataset (of a table: in which they begin):
   weights  float64, summing to 1; lengths  trainable steps; returns  raw returns, NaN if there are no rewards
   a step of episode i must be drawn with probability weights[i] / sum(weights * lengths):
-  upweight.EpisodeSampler.from_lengths(lengths, weights) does that"""
+  upweight.EpisodeSampler.from_lengths(lengths, weights) does that
+
+of a LeRobot folder also as Parquet: episode_index, length, return, success, weight, and the hash of the data that they are of;
+upweight.adapters.lerobot.WeightedEpisodeSampler takes that file (docs/adapters/lerobot.md)"""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_data(parser)
-    parser.add_argument("-o", "--output", type=Path, required=True, help="npz file to write")
+    where = parser.add_mutually_exclusive_group(required=True)
+    where.add_argument("-o", "--output", type=Path, help="npz file to write; of a LeRobot folder npz or parquet")
+    where.add_argument("--in-place", action="store_true", help=f"write {IN_PLACE} into the LeRobot folder that DATA is")
     add_overwrite(parser)
     add_json(parser, "a line")
     add_weighting(parser, several=False, default="rw")
@@ -45,20 +52,28 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> None:
-    check_free(arguments.output, arguments)
-    if arguments.output.suffix != ".npz":
-        raise DatasetError(f"{arguments.output}: weights are written as npz; give a name that ends in .npz")
+    folder = Path(arguments.data)
+    output = folder / IN_PLACE if arguments.in_place else arguments.output
+    check_free(output, arguments)
+    if output.suffix != ".npz" and not (is_lerobot(folder) and output.suffix == ".parquet"):
+        raise DatasetError(
+            f"{output}: weights are written as npz; give a name that ends in .npz (parquet and --in-place are for LeRobot "
+            "folders, which have a meta/info.json)"
+        )
     (weighting,) = weightings_from(arguments) or []
     dataset = read_dataset(arguments.data, arguments)
     weights = resolve_weights(weighting, dataset)
-    returns = dataset.returns if dataset.has_rewards else np.full(dataset.num_episodes, np.nan)
-    with atomic_target(arguments.output) as target:
-        np.savez(target, weights=weights, lengths=dataset.num_transitions, returns=returns)
+    if output.suffix == ".npz":
+        returns = dataset.returns if dataset.has_rewards else np.full(dataset.num_episodes, np.nan)
+        with atomic_target(output) as target:
+            np.savez(target, weights=weights, lengths=dataset.num_transitions, returns=returns)
+    else:
+        write_weights(output, folder, dataset, weights, weighting.to_dict(), arguments.success or "success")
     left = effective_episodes(weights)
     if arguments.json:
         print_json(
             {
-                "output": str(arguments.output),
+                "output": str(output),
                 "weighting": weighting.to_dict(),
                 "episodes": dataset.num_episodes,
                 "effective_episodes": left,
@@ -66,4 +81,4 @@ def run(arguments: argparse.Namespace) -> None:
         )
     else:
         name = describe_weighting(weighting.to_dict())
-        print(f"wrote {arguments.output}: {dataset.num_episodes:,} weights ({name}), worth {left:.1f} episodes")
+        print(f"wrote {output}: {dataset.num_episodes:,} weights ({name}), worth {left:.1f} episodes")
