@@ -11,6 +11,7 @@ import pytest
 from support import kernels as written_out
 from upweight.engine.kernels import networks as module
 from upweight.engine.kernels.networks import networks
+from upweight.engine.kernels.tiles import gpu
 from upweight.engine.nn import Compute, Linear, apply_stacked
 
 pytestmark = pytest.mark.slow
@@ -107,6 +108,18 @@ def test_only_what_is_asked_for(monkeypatch: pytest.MonkeyPatch) -> None:
     called.clear()
     jax.grad(lambda layers: networks(layers, x).sum())(layers)
     assert called == ["forward saving", "backward_to_weights", "weight_gradient"]
+
+
+@pytest.mark.skipif(jax.__version_info__ < (0, 11), reason="the kernels need jax 0.11")
+@pytest.mark.parametrize(("inputs", "outputs"), [(14, 1), (20, 3), (40, 1)])
+def test_become_a_gpus_program(inputs: int, outputs: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """All kernels, for inputs of all widths, as far as that goes without one."""
+    monkeypatch.setattr(gpu, "InterpretGPUParams", lambda: None)
+    arrays = jax.tree.map(lambda leaf: leaf[0], make(1, 3, 300, inputs, 2, outputs))
+    both = jax.grad(lambda layers, x, y: jnp.mean((networks(layers, x) - y) ** 2), argnums=(0, 1))
+    text = jax.jit(both).trace(*arrays).lower(lowering_platforms=("cuda",)).as_text()
+    for name in ("forward", "backward", "backward_to_inputs", "weight_gradient"):
+        assert f"mlp_{name}_mosaic" in text or f'"mlp_{name}"' in text
 
 
 def test_masks_are_packed_and_unpacked() -> None:

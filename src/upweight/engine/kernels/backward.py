@@ -36,7 +36,10 @@ def backward_to_weights(
     outputs, scratch = [t.array_type((networks, rows, UNITS), BF16)] * (depth - 1 + wide), _scratch(last, depth)
     if not wide:
         outputs.append(t.array_type((2 * tiles.units, UNITS, width), F32))  # of one warpgroup in one unit
-        scratch |= {"x": t.shared(2, 2, width, 64, swizzle=128), "y": t.shared(2, 64, width, dtype=F32)}
+        scratch |= {
+            "x": t.shared(2, 2, width, 64, swizzle=128),
+            "y": t.shared(2, 64, width, dtype=F32, swizzle=4 * width),
+        }
     memory = t.with_ring(scratch, 2 + depth + 2 * (not wide), UNITS, 64)
     block = partial(_Backward, tiles, depth, networks // agents)
     inputs = (g, last, *weights, *words, *([] if wide else [x]))
@@ -50,7 +53,7 @@ def backward_to_weights(
 def backward_to_inputs(first: Any, weights: Sequence[Any], last: Any, g: Any, words: Sequence[Any]) -> Any:
     """Gradients of the inputs [N, R, 64] through each network; ``first`` [N, 256, 64], transposed; the rest as above."""
     tiles, depth = t.Tiles(len(g), g.shape[1] // TILE), len(words)
-    scratch = _scratch(last, depth) | {"y": t.shared(2, 64, WIDE, dtype=F32)}
+    scratch = _scratch(last, depth) | {"y": t.shared(2, 64, WIDE, dtype=F32, swizzle=128)}
     outputs, memory = [t.array_type((*g.shape[:2], WIDE), F32)], t.with_ring(scratch, 2 + depth, UNITS, 64)
     inputs = (g, last, *weights, *words, first)
     return t.launch("mlp_backward_to_inputs", partial(_Backward, tiles, depth, 0), tiles, outputs, memory)(*inputs)[0]

@@ -41,14 +41,16 @@ def obstacle(compute: Any) -> str | None:
 
 @cache
 def _can_be_built() -> bool:
-    """Whether the smallest one compiles: their interface is young, and a later jax may have changed it."""
+    """Whether jax takes all of them, and compiles one: their interface is young, and a later version may have changed it."""
     try:
         from upweight.engine.kernels.networks import networks
         from upweight.engine.nn import Linear
 
         sizes = ((3, _UNITS), (_UNITS, _UNITS), (_UNITS, 1))
-        layers = [Linear(jax.numpy.zeros((1, a, b)), jax.numpy.zeros((1, b))) for a, b in sizes]
-        jax.jit(networks).lower(tuple(layers), jax.numpy.zeros((1, 3))).compile()
+        layers = tuple(Linear(jax.numpy.zeros((1, a, b)), jax.numpy.zeros((1, b))) for a, b in sizes)
+        x = jax.numpy.zeros((1, 3))
+        jax.jit(jax.grad(lambda layers, x: networks(layers, x).sum(), argnums=(0, 1))).lower(layers, x)
+        jax.jit(networks).lower(layers, x).compile()
     except Exception as error:  # of any kind: jax's internals are on the way
         _log.warning("the fused kernels cannot be built, and XLA's are used: %s: %s", type(error).__name__, error)
         return False

@@ -9,7 +9,6 @@ b\,\partial_b`, since both are the sum of :math:`g\,v\,\max(0, w \cdot h + b)`. 
 """
 
 from collections.abc import Callable
-from functools import cache
 from typing import Any
 
 import jax
@@ -137,7 +136,6 @@ def _first_gradient(x: Any, first: Any, delta: Any) -> Any:
     return weight_gradient((x, first), delta)
 
 
-@cache
 def _forward(keep: tuple[int, ...], masks: bool) -> Callable[..., Any]:
     return _over_agents(lambda *arrays: forward(*arrays, keep=keep, masks=masks), shares_first=True)
 
