@@ -4,6 +4,7 @@ import json
 import warnings
 from pathlib import Path
 
+import h5py
 import numpy as np
 import pyarrow as pa
 from pyarrow import feather
@@ -65,6 +66,33 @@ def _rllib(ds: uw.Dataset, path: Path) -> list[str]:
     return _lost(ds)
 
 
+def write_robomimic(path: Path, demos: list[dict[str, np.ndarray]], **masks: list[str]) -> Path:
+    """A group per demonstration, with an array for each key (``obs/object``), and lists of names of demonstrations."""
+    with h5py.File(path, "w") as file:
+        file.create_group("data").attrs["total"] = sum(len(demo["actions"]) for demo in demos)
+        file["data"].attrs["env_args"] = json.dumps({"env_name": "Lift", "type": 1, "env_kwargs": {}})
+        for number, demo in enumerate(demos):
+            for key, array in demo.items():
+                file[f"data/demo_{number}/{key}"] = array
+            file[f"data/demo_{number}"].attrs["num_samples"] = len(demo["actions"])
+        for name, members in masks.items():
+            file[f"mask/{name}"] = np.array(members, dtype="S")
+    return path
+
+
+def _robomimic(ds: uw.Dataset, path: Path) -> list[str]:
+    lost = losses(ds, "labels", "metadata", "actions", "incomplete")
+    names = {"observations": "obs/state", "actions": "actions", "rewards": "rewards", "terminated": "dones"}
+    if ds._next_observations is not None and ds.episodes.final_known.all():
+        names["next_observations"] = "next_obs/state"
+    else:
+        lost += losses(ds, "own next observations") + ["last steps"] * bool(ds.episodes.final_known.any())
+    spans = zip(ds.starts, ds.starts + ds.lengths, strict=True)
+    demos = [{key: getattr(ds, name)[low:high] for name, key in names.items()} for low, high in spans]
+    write_robomimic(path, demos, train=["demo_0"])
+    return lost
+
+
 def _steps(ds: uw.Dataset) -> dict[str, np.ndarray]:
     names = ["observations", "actions", "rewards", "terminated", "truncated"]
     if ds._next_observations is not None:
@@ -78,4 +106,4 @@ def _lost(ds: uw.Dataset) -> list[str]:
     return [*lost, "that the observation after some last steps is unknown"] if unknown else lost
 
 
-_FOREIGN = {"arrays": _arrays, "rllib": _rllib}
+_FOREIGN = {"arrays": _arrays, "rllib": _rllib, "robomimic": _robomimic}

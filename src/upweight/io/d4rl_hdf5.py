@@ -123,7 +123,10 @@ def _behaviour(file: Any, path: Path) -> dict[str, Any]:
 
 def _is_d4rl(path: Path) -> bool:
     # Any HDF5 file that no other format claims: the keys that are missing are then named by the reader.
-    return is_hdf5(path) and not root_keys(path) & {"episode_0", "num_episodes", "episode_terminals"}
+    keys = root_keys(path) if is_hdf5(path) else {"episode_0"}
+    return not keys & {"episode_0", "num_episodes", "episode_terminals"} and (
+        "data" not in keys or "observations" in keys
+    )
 
 
 FORMAT = Format(

@@ -137,7 +137,8 @@ def open_episodes(
                 with reading(path, f"key {key!r}"):
                     parts.append(np.asarray(dataset_at(file, key, path)[low + skip : high + skip]))
             if len(parts) > 1:
-                parts = [np.concatenate([part.reshape(len(part), -1) for part in parts], axis=1)]
+                with reading(path, f"key {keys[number]!r}"):
+                    parts = [np.concatenate([part.reshape(len(part), -1) for part in parts], axis=1)]
             return parts[0] if len(rows) == high - low else parts[0][rows - low]
 
         yield read
