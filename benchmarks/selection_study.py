@@ -1,13 +1,16 @@
 """Can policies be ranked without a simulator? Candidates of many qualities, fitted Q evaluation, and the truth.
 
-    python benchmarks/selection_study.py --tasks hopper halfcheetah --name selection_study_1      # H200, 16 cores
+    python benchmarks/selection_study.py --tasks hopper walker2d --name selection_study_1                  # H200, 16 cores
     python benchmarks/selection_study.py --tasks cartpole --steps 4000 --snapshots 20 100 --fqe-updates 200 --fqe-seeds 2 \\
         --training-seeds 1 --episodes 2 --hidden 16 --name tiny                                      # a minute on a CPU
 
 For each task, the mixes lie in one pool; a fifth of every mix's episodes is held out. Per algorithm, all weightings, seeds and
 mixes train in one program, and policies are taken at several numbers of updates: from hardly trained to finished. Critics
-learn from the held-out episodes (``--fit all``: from all). Policies act deterministically, in the estimate as in the truth.
-One row per policy goes to a .jsonl file as soon as its dataset is done; benchmarks/selection_analysis.py reads them.
+learn as ``upweight select`` lets them: from a resample of the held-out episodes for each seed, with DOPE's networks
+(``held_out``) or its default settings (``quick``); ``all``: DOPE's, from all episodes. The target follows so fast that after four
+fifths of the updates e^-4 of the beginning is left. Policies act deterministically, in the estimate as in the truth.
+Simulators play, and collect the next task's data, while the device trains. Rows of a dataset go to a .jsonl file as soon as it
+is done. Critics get fewer updates where time would not suffice for all; benchmarks/selection_analysis.py reads the rows.
 """
 
 import argparse
@@ -15,9 +18,10 @@ import json
 import math
 import os
 import time
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
-from functools import reduce
+from collections.abc import Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import dataclass, field, replace
+from functools import partial, reduce
 from pathlib import Path
 from typing import Any
 
@@ -28,7 +32,7 @@ from numpy.typing import NDArray
 
 import upweight as uw
 from measure import RESULTS, record
-from upweight.base.background import Background
+from upweight.base.progress import listening
 from upweight.engine.advance import advances
 from upweight.engine.device import compilation_cache
 from upweight.engine.extraction import extract_policies
@@ -40,6 +44,7 @@ from upweight.engine.schedule import make_schedule
 from upweight.recipes.make import SharedData, make_shared_data
 from upweight.recipes.tasks import MUJOCO_TASKS, find_task
 from upweight.selection.looks import action_errors, supports
+from upweight.selection.select import UPDATES, discounted_values, quick_config
 
 MIXES = {
     "mujoco": ("expert-random-5", "medium-random-10", "medium-replay"),
@@ -57,6 +62,9 @@ WEIGHTINGS = {
     "top 10%": uw.TopFraction(0.1),
 }
 HELD_OUT, STARTS = 0.2, 500
+LEFT = 4.0  # e^-4 of where critics began is left when estimates are taken
+WAYS = ["held_out", "quick", "all"]
+LEAST = 5000  # updates of a critic that are worth having
 
 
 @dataclass
@@ -71,10 +79,21 @@ class Candidate:
     policy: uw.Policy
     own_q: float | None
     held_out_loss: float = np.nan
+    good_loss: float = np.nan  # the same where steps are drawn by return-weighting
     outside: float = np.nan
 
     def row(self, **more: Any) -> dict[str, Any]:
-        kept = ("dataset", "algorithm", "weighting", "seed", "updates", "own_q", "held_out_loss", "outside")
+        kept = (
+            "dataset",
+            "algorithm",
+            "weighting",
+            "seed",
+            "updates",
+            "own_q",
+            "held_out_loss",
+            "good_loss",
+            "outside",
+        )
         return {**{name: getattr(self, name) for name in kept}, **more}
 
 
@@ -97,25 +116,18 @@ def split(shared: SharedData) -> dict[str, Split]:
 
 # ---- candidates -----------------------------------------------------------------------------------------------------
 def train_candidates(
-    arguments: argparse.Namespace, pool: uw.Dataset, parts: dict[str, Split], kind: str
+    arguments: argparse.Namespace, pool: uw.Dataset, parts: dict[str, Split], algorithm: str
 ) -> list[Candidate]:
-    """All algorithms in turn; each has one program for all mixes, weightings and seeds."""
-    found = []
-    for algorithm in ALGORITHMS[kind]:
-        changes = {"hidden_units": (arguments.hidden,) * 2} | CHANGES.get(algorithm, {})
-        config = uw.algorithm_config(algorithm, **changes)
-        about = [
-            (mix, weighting, seed)
-            for mix in parts
-            for weighting in WEIGHTINGS
-            for seed in range(arguments.training_seeds)
-        ]
-        runs = [uw.Run(config, WEIGHTINGS[name], seed, episodes=parts[mix].seen) for mix, name, seed in about]
-        began = time.perf_counter()
-        for updates, policies, values in snapshots(pool, runs, parts, [mix for mix, _, _ in about], arguments):
-            for (mix, weighting, seed), policy, value in zip(about, policies, values, strict=True):
-                found.append(Candidate(mix, algorithm, weighting, seed, updates, policy.deterministic(), value))
-        print(f"  {algorithm}: {len(runs)} agents, {time.perf_counter() - began:.0f} s", flush=True)
+    """One program for all mixes, weightings and seeds."""
+    changes = {"hidden_units": (arguments.hidden,) * 2} | CHANGES.get(algorithm, {})
+    config, seeds = uw.algorithm_config(algorithm, **changes), range(arguments.training_seeds)
+    about = [(mix, weighting, seed) for mix in parts for weighting in WEIGHTINGS for seed in seeds]
+    runs = [uw.Run(config, WEIGHTINGS[name], seed, episodes=parts[mix].seen) for mix, name, seed in about]
+    began, found = time.perf_counter(), []
+    for updates, policies, values in snapshots(pool, runs, parts, [mix for mix, _, _ in about], arguments):
+        for (mix, weighting, seed), policy, value in zip(about, policies, values, strict=True):
+            found.append(Candidate(mix, algorithm, weighting, seed, updates, policy.deterministic(), value))
+    print(f"  {algorithm}: {len(runs)} agents, {time.perf_counter() - began:.0f} s", flush=True)
     return found
 
 
@@ -165,67 +177,127 @@ def look(pool: uw.Dataset, part: Split, candidates: list[Candidate]) -> None:
     mix = pool.subset(np.concatenate([part.seen, part.held]))
     held = np.arange(len(part.seen), mix.num_episodes)
     policies = [candidate.policy for candidate in candidates]
-    pairs = zip(action_errors(mix, held, policies), supports(mix, held, policies), strict=True)
-    for candidate, (error, support) in zip(candidates, pairs, strict=True):
-        candidate.held_out_loss, candidate.outside = error.error, support.outside
+    weights = uw.ReturnWeighting()(mix.subset(held))
+    errors, good = action_errors(mix, held, policies), action_errors(mix, held, policies, weights=weights)
+    for candidate, error, better, support in zip(candidates, errors, good, supports(mix, held, policies), strict=True):
+        candidate.held_out_loss, candidate.good_loss, candidate.outside = error.error, better.error, support.outside
 
 
 # ---- the study ------------------------------------------------------------------------------------------------------
-def study(task: str, arguments: argparse.Namespace, path: Path, began: float) -> None:
-    """Rows of all mixes of one task, written as they come."""
-    kind = "mujoco" if task in MUJOCO_TASKS else "classic"
-    names = [f"{task}-{mix}" for mix in arguments.mixes or MIXES[kind]]
-    shared = make_shared_data(names, steps=arguments.steps)
+@dataclass
+class Clock:
+    """How many updates critics can have, so that all datasets get some before the deadline; it learns on the way."""
+
+    deadline: float  # s
+    tasks: int  # that are not trained yet
+    datasets: int  # whose critics are not
+    began: float = field(default_factory=time.monotonic)
+    training: float = 70.0  # s per task
+    rate: float = 250_000.0  # critic-updates/s
+    around: float = 15.0  # s per dataset and way to fit, for compiling and for what policies choose
+
+    @property
+    def now(self) -> float:
+        return time.monotonic() - self.began
+
+    def updates(self, critics: int, most: int, ways: int) -> int:
+        """Of each critic of the next dataset; 0 if none are worth it."""
+        left = self.deadline - self.now - self.tasks * self.training
+        share = left / max(1, self.datasets) - ways * self.around
+        fits = int(self.rate * share / critics)
+        return most if fits >= most else max(0, fits // LEAST * LEAST)
+
+    def learn(self, critics: int, seen: list[tuple[float, int]], seconds: float) -> None:
+        """From how many updates were ``seen`` done when, of an evaluation that took so long in all."""
+        (began, first), (ended, last) = seen[1], seen[-1]  # the first piece compiles
+        if last > first:
+            self.rate = critics * (last - first) / (ended - began)
+            self.around = seconds - critics * last / self.rate
+
+
+@dataclass(frozen=True)
+class Mix:
+    """A dataset with its candidates, and what comes of playing them."""
+
+    name: str
+    pool: uw.Dataset
+    part: Split
+    candidates: list[Candidate]
+    truths: list[Future[list[uw.Evaluation]]]  # of all of the task's candidates, part by part
+    places: list[int]  # of these candidates there
+    looked: Future[None]
+
+
+def prepare(task: str, shared: SharedData, arguments: argparse.Namespace, host: ThreadPoolExecutor) -> list[Mix]:
+    """Train candidates on the device; the host plays what is trained meanwhile."""
     parts, pool = split(shared), shared.dataset
-    print(f"{task}: {pool.num_steps:,} steps in the pool, {time.monotonic() - began:.0f} s", flush=True)
-    candidates = train_candidates(arguments, pool, parts, kind)
-    policies = [candidate.policy for candidate in candidates]
-    truths: list[uw.Evaluation] = []
-
-    def play() -> None:
-        truths.extend(uw.evaluate(policies, find_task(task).env_id, episodes=arguments.episodes, seed=1))
-        for name, part in parts.items():
-            look(pool, part, [candidate for candidate in candidates if candidate.dataset == name])
-        print(f"  {len(policies)} policies played and looked at, {time.monotonic() - began:.0f} s", flush=True)
-
-    with Background() as playing:
-        playing.start(play)
-        for name, part in parts.items():
-            mine = [place for place, candidate in enumerate(candidates) if candidate.dataset == name]
-            for fit in arguments.fit:
-                if time.monotonic() - began > arguments.deadline:
-                    print(f"  {name}: left out, the time is up", flush=True)
-                    continue
-                episodes = part.held if fit == "held_out" else np.sort(np.concatenate([part.seen, part.held]))
-                estimates = estimate(pool, [policies[place] for place in mine], episodes, part.held, arguments)
-                playing.wait()
-                chosen = [(candidates[place], truths[place]) for place in mine]
-                write(path, rows(chosen, estimates, fit))
-                print(f"  {name} ({fit}): {len(mine)} rows, {time.monotonic() - began:.0f} s", flush=True)
+    candidates: list[Candidate] = []
+    truths = []
+    for algorithm in ALGORITHMS["mujoco" if task in MUJOCO_TASKS else "classic"]:
+        new = train_candidates(arguments, pool, parts, algorithm)
+        policies = [candidate.policy for candidate in new]
+        play = partial(uw.evaluate, policies, find_task(task).env_id, episodes=arguments.episodes, seed=1)
+        truths.append(host.submit(play))
+        candidates += new
+    mixes = []
+    for name, part in parts.items():
+        places = [place for place, candidate in enumerate(candidates) if candidate.dataset == name]
+        mine = [candidates[place] for place in places]
+        mixes.append(Mix(name, pool, part, mine, truths, places, host.submit(look, pool, part, mine)))
+    return mixes
 
 
-def estimate(
-    pool: uw.Dataset, policies: Sequence[uw.Policy], episodes: Any, starts: Any, arguments: argparse.Namespace
-) -> Any:
-    return evaluate_policies(
-        pool,
-        policies,
-        seeds=range(arguments.fqe_seeds),
-        updates=arguments.fqe_updates,
-        config=FQEConfig(hidden_units=(arguments.hidden,) * 2, tau=arguments.tau),
-        precision=arguments.precision,
-        episodes=episodes,
-        starts=starts,
-    )
+def fit_critics(mix: Mix, way: str, arguments: argparse.Namespace, clock: Clock, ways: int, path: Path) -> None:
+    """Rows of one dataset, critics having learned one way; left out if the time is up."""
+    count = len(mix.candidates) * arguments.fqe_seeds
+    updates = clock.updates(count, arguments.fqe_updates, ways)
+    if way == "quick":
+        updates = min(updates, UPDATES)
+    if updates == 0:
+        print(f"  {mix.name} ({way}): left out, the time is up", flush=True)
+        return
+    began = time.monotonic()
+    config = quick_config(mix.pool) if way == "quick" else FQEConfig()
+    if way != "quick":
+        tau = max(config.tau, LEFT / (0.8 * updates * (1 - config.discount)))
+        config = replace(config, hidden_units=(arguments.hidden,) * 2, tau=min(0.5, tau))
+    part, seen = mix.part, list[tuple[float, int]]()
+    with listening(lambda _, done, *__: seen.append((time.monotonic(), done))):
+        found = evaluate_policies(
+            mix.pool,
+            [candidate.policy for candidate in mix.candidates],
+            seeds=range(arguments.fqe_seeds),
+            updates=updates,
+            config=config,
+            precision=arguments.precision,
+            episodes=np.sort(np.concatenate([part.seen, part.held])) if way == "all" else part.held,
+            starts=part.held,
+            resample=True,
+        )
+    if way != "quick":
+        clock.learn(count, seen, time.monotonic() - began)
+    mix.looked.result()
+    truths = [truth for part in mix.truths for truth in part.result()]
+    values = discounted_values(mix.pool.subset(part.held), config.discount)
+    write(path, rows(mix, [truths[place] for place in mix.places], found, values, way, config.tau))
+    took = time.monotonic() - began
+    speed = f"{clock.rate:,.0f} critic-updates/s and {clock.around:.0f} s" if way != "quick" else ""
+    print(f"  {mix.name} ({way}): {count} x {updates:,}, {took:.0f} s {speed}, at {clock.now:.0f} s", flush=True)
 
 
-def rows(chosen: list[tuple[Candidate, uw.Evaluation]], estimates: Any, fit: str) -> Iterator[dict[str, Any]]:
-    for (candidate, truth), values, drift in zip(chosen, estimates.values, estimates.drift, strict=True):
+def rows(
+    mix: Mix, truths: list[uw.Evaluation], found: Any, values: NDArray[np.float64], way: str, tau: float
+) -> Iterator[dict[str, Any]]:
+    """``values`` are what the held-out episodes were worth."""
+    for candidate, truth, fqe, drift in zip(mix.candidates, truths, found.values, found.drift, strict=True):
         yield candidate.row(
-            fit=fit,
-            fqe=[round(float(value), 4) for value in values],
+            fit=way,
+            fqe=[round(float(value), 4) for value in fqe],
             drift=[round(float(value), 4) for value in drift],
-            fqe_updates=estimates.updates,
+            fqe_updates=found.updates,
+            tau=round(tau, 5),
+            reached=int((values >= fqe.mean()).sum()),
+            log_value=round(float(values.mean()), 4),
             score=truth.score,
             mean_return=truth.mean_return,
             return_error=truth.std_return / len(truth.returns) ** 0.5,
@@ -247,26 +319,58 @@ def main() -> None:
         "--snapshots", nargs="+", type=int, default=[1000, 10_000, 50_000], help="updates of candidates"
     )
     parser.add_argument("--fqe-seeds", type=int, default=3)
-    parser.add_argument("--fqe-updates", type=int, default=60_000)
-    parser.add_argument("--tau", type=float, default=FQEConfig().tau)
-    parser.add_argument("--fit", nargs="+", default=["held_out"], choices=["held_out", "all"])
-    parser.add_argument("--episodes", type=int, default=10, help="that each policy really plays")
+    parser.add_argument("--fqe-updates", type=int, default=30_000, help="at most")
+    parser.add_argument("--fit", nargs="+", default=WAYS, choices=WAYS)
+    parser.add_argument("--episodes", type=int, default=20, help="that each policy really plays")
     parser.add_argument("--hidden", type=int, default=256, help="width of all networks")
     parser.add_argument("--precision", default="float32")
-    parser.add_argument("--deadline", type=float, default=480.0, help="seconds after which no critics are begun")
+    parser.add_argument("--deadline", type=float, default=530.0, help="seconds after which nothing is begun")
     parser.add_argument("--name", default="selection_study")
     arguments = parser.parse_args()
-    began = time.monotonic()
     folder = Path(os.environ.get("UPWEIGHT_RESULTS", RESULTS))
     folder.mkdir(exist_ok=True)
     path = folder / f"{arguments.name}.jsonl"
     path.unlink(missing_ok=True)
-    for task in arguments.tasks:
-        study(task, arguments, path, began)
-    about = {"device": jax.devices()[0].device_kind, "seconds": round(time.monotonic() - began), "rows": path.name}
+    with compilation_cache():
+        seconds = study(arguments, path)
+    about = {"device": jax.devices()[0].device_kind, "seconds": round(seconds), "rows": path.name}
     print(
         f"wrote {path}, {record(arguments.name, ['upweight', 'jax', 'numpy', 'gymnasium', 'mujoco'], [], about=about)}"
     )
+
+
+def study(arguments: argparse.Namespace, path: Path) -> float:
+    """Task by task; ways to fit that are not for all come last. Gives the seconds that it took."""
+    names = {
+        task: [f"{task}-{mix}" for mix in arguments.mixes or MIXES["mujoco" if task in MUJOCO_TASKS else "classic"]]
+        for task in arguments.tasks
+    }
+    clock, done = Clock(arguments.deadline, len(names), sum(map(len, names.values()))), list[Mix]()
+    first = [way for way in WAYS if way in arguments.fit and way != "all"]
+    with ThreadPoolExecutor(1) as host:
+        collect = partial(make_shared_data, steps=arguments.steps)
+        coming = [host.submit(collect, names[arguments.tasks[0]])]
+        for task, following in zip(arguments.tasks, [*arguments.tasks[1:], None], strict=True):
+            shared = coming.pop().result()
+            print(f"{task}: {shared.dataset.num_steps:,} steps in the pool, at {clock.now:.0f} s", flush=True)
+            if following is not None:
+                coming.append(host.submit(collect, names[following]))
+            clock.tasks -= 1
+            if clock.now + clock.training > clock.deadline:
+                print("  left out, the time is up", flush=True)
+                continue
+            began = clock.now
+            mixes = prepare(task, shared, arguments, host)
+            clock.training = clock.now - began
+            for mix in mixes:
+                for way in first:
+                    fit_critics(mix, way, arguments, clock, len(first), path)
+                clock.datasets -= 1
+            done += mixes
+        clock.datasets = 1  # as many as there is time for
+        for mix in done if "all" in arguments.fit else []:
+            fit_critics(mix, "all", arguments, clock, 1, path)
+    return clock.now
 
 
 if __name__ == "__main__":
