@@ -51,6 +51,7 @@ LIBRARIES |= {"d3rlpy", "torchrl", "tensordict", "ray"}
 # Modules whose classes need a library as their base; nobody here imports them: a user or Gymnasium does.
 LOADED_BY_NAME = {
     "upweight.rollout.action_noise": {"gymnasium"},
+    "upweight.rollout.ant_maze": {"gymnasium"},
     "upweight.adapters.d3rlpy": {"d3rlpy"},
     "upweight.adapters.torchrl": {"torch", "torchrl"},
     "upweight.adapters.pytorch": {"torch"},

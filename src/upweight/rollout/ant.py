@@ -5,7 +5,7 @@ by number.
 """
 
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from xml.etree import ElementTree
 
@@ -34,7 +34,7 @@ class Ant:
         self.data = self._mujoco.MjData(self.model)
         self.start = self.data.qpos.copy()
 
-    def reset(self, rng: np.random.Generator, place: tuple[float, float] = (0.0, 0.0)) -> Vector:
+    def reset(self, rng: np.random.Generator, place: Sequence[float] | Vector = (0.0, 0.0)) -> Vector:
         """The state [29] of an ant at rest around ``place``, as OGBench draws it."""
         self._mujoco.mj_resetData(self.model, self.data)
         noise = rng.uniform(-_RESET_NOISE, _RESET_NOISE, self.model.nq)

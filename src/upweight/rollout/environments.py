@@ -4,6 +4,7 @@ import importlib
 import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
+from itertools import product
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -11,6 +12,7 @@ import numpy as np
 from upweight.base.errors import MissingExtraError, RolloutError, UpweightWarning
 from upweight.base.names import hint
 from upweight.base.optional import require
+from upweight.rollout.mazes import COMMANDS, MAZES, maze_id
 
 REPLACED_ACTIONS = 0.1  # probability that a stochastic environment plays a random action instead
 STOCHASTIC = {
@@ -18,6 +20,7 @@ STOCHASTIC = {
     "upweight/StochasticAcrobot-v1": "Acrobot-v1",
     "upweight/StochasticMountainCar-v0": "MountainCar-v0",
 }
+_MAZE_ENTRY = "upweight.rollout.ant_maze:AntMaze"
 _SETTINGS: dict[str, dict[str, Any]] = {
     "Ant-v5": {"include_cfrc_ext_in_observation": False},  # 27 numbers instead of 105: without contact forces
 }
@@ -28,7 +31,7 @@ _KNOWN_WARNINGS = ("settotalmass",)  # of HalfCheetah's model file, since MuJoCo
 
 
 def register_environments() -> None:
-    """Make our environments known to ``gymnasium.make``: ``upweight/StochasticCartPole-v1`` and its like."""
+    """Make our environments known to ``gymnasium.make``: ``upweight/StochasticCartPole-v1``, ``upweight/AntMaze-umaze-v0`` ..."""
     gymnasium = _gymnasium()
     for env_id, original in STOCHASTIC.items():
         if env_id in gymnasium.registry:
@@ -45,6 +48,12 @@ def register_environments() -> None:
             kwargs=dict(base.kwargs),
             additional_wrappers=(noise,),
         )
+
+    for maze, settings in MAZES.items():
+        for command, ends in product((None, *COMMANDS), (True, False)):
+            if (env_id := maze_id(maze, command, ends=ends)) not in gymnasium.registry:
+                own = {"maze": maze, "command": command, "ends": ends}
+                gymnasium.register(env_id, _MAZE_ENTRY, max_episode_steps=settings.max_steps, kwargs=own)
 
 
 def make_environment(env_id: str) -> Any:
