@@ -47,6 +47,12 @@ def load(
     ``guard`` looks at HDF5 and Minari in a process of its own first (some 0.2 s): damaged files crash libhdf5 or keep it busy.
     Of a table (CSV, Parquet of your own, a pandas, polars or Arrow frame) ``options`` say which column is what, as in
     :meth:`Dataset.from_frame`; else they go to the format's reader.
+
+    Example:
+        >>> uw.save(ds, "log.npz")
+        []
+        >>> uw.load("log.npz")
+        Dataset(episodes=8, steps=24, observations=(1,), actions='continuous (1,)', source='log.npz')
     """
     if not isinstance(name, str | os.PathLike):
         return load_file(name, format=format, horizon=horizon, num_actions=num_actions, success=success, **options)

@@ -164,6 +164,10 @@ def pack(
     need. ``sources``: paths, names, frames or datasets, of the same columns. ``dtype`` is that of floating observations
     ("float16" halves them). ``verify`` reads everything again and compares hashes, as ``load(folder, verify=True)`` does later.
     An interrupted packing of files goes on where it was. Further options are those of :func:`upweight.load`.
+
+    Example:
+        >>> uw.pack([ds, ds], "both.packed").num_episodes
+        16
     """
     planned = plan_packing(sources, folder, dtype=dtype, workers=workers, overwrite=overwrite, **reading)
     return planned.write(verify=verify)

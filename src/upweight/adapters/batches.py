@@ -72,6 +72,11 @@ def batches(
     ``dataset`` may also be a path, the name of one, a frame, or a dataset of d3rlpy or Minari.
     ``arrays`` is "numpy", "torch" or "jax"; ``device`` is where PyTorch or JAX should put them. ``prefetch`` batches are made
     ahead by a thread (0: none). The same seed gives the same batches, whatever the other options.
+
+    Example:
+        >>> batches = uw.batches(ds, "rw", 4, seed=0)
+        >>> next(batches).observations.shape
+        (4, 1)
     """
     for name, value, least in (("batch_size", batch_size, 1), ("prefetch", prefetch, 0)):
         whole_number(name, value, least=least, error=AdapterError)

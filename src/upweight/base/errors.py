@@ -5,7 +5,15 @@ from contextlib import contextmanager
 
 
 class UpweightError(Exception):
-    """Base of every error raised on purpose by this package."""
+    """Base of every error raised on purpose by this package.
+
+    Example:
+        >>> try:
+        ...     uw.load("nowhere.npz")
+        ... except uw.UpweightError as error:
+        ...     print(error)
+        nowhere.npz: no such file or folder; give an existing one, or minari:<id>
+    """
 
 
 class DatasetError(UpweightError, ValueError):

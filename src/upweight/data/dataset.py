@@ -32,14 +32,15 @@ class Transitions(NamedTuple):
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Dataset(Shown):
-    """N episodes, M steps. Make one with :func:`upweight.load` or one of the ``from_...`` methods.
+    """N episodes, M steps; of :func:`upweight.load` or a ``from_...`` method. Arrays are read-only, and read when looked at.
 
-    Arrays are read-only; those that come from a file are read when first looked at. Fields that start with an
-    underscore are the storage behind the properties of the same name.
+    Example:
+        >>> ds.num_episodes, ds.num_steps, ds.subset(ds.labels == "expert").returns.tolist()
+        (8, 24, [4.0, 5.0, 6.0, 7.0])
     """
 
     episodes: Episodes
-    _observations: Column  # [M, ...]
+    _observations: Column  # [M, ...]; with an underscore: the storage behind the property of that name
     _actions: Column  # [M, ...]
     _rewards: Column | None  # [M], None if the log has none
     _next_observations: Column | None = None  # [M, ...], None if they are the following observations
@@ -71,11 +72,10 @@ class Dataset(Shown):
     ) -> "Dataset":
         """Cut flat arrays of M steps into episodes at their end flags.
 
-        ``truncated`` may be left out if some step is terminated. ``next_observations`` makes the last step of
-        truncated episodes trainable, but for those where ``final_known`` [N] is False. ``labels`` [N] and
-        ``complete`` [N] are per episode too; an episode with ``complete=False`` was cut short by whoever collected
-        it, so its return is not used. ``num_actions`` is the number of discrete actions that there are, which may be more
-        than the data show.
+        ``truncated`` may be left out if some step is terminated. ``next_observations`` makes the last step of truncated
+        episodes trainable, but for those where ``final_known`` [N] is False. ``labels`` [N] and ``complete`` [N] are per
+        episode too; one with ``complete=False`` was cut short by whoever collected it, so its return is not used.
+        ``num_actions`` is the number of discrete actions, where there may be more than the data show.
         """
         parts = construct.from_arrays(
             observations, actions, rewards, terminated, truncated, next_observations, complete, final_known, source

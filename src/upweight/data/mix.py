@@ -13,7 +13,12 @@ from upweight.data.segment import join
 
 
 def concat(datasets: Sequence[Dataset], *, source: str | None = None) -> Dataset:
-    """One dataset with the episodes of all, in order. Labels are kept if every part has them."""
+    """One dataset with the episodes of all, in order. Labels are kept if every part has them.
+
+    Example:
+        >>> uw.concat([ds, ds]).num_episodes
+        16
+    """
     if not datasets:
         raise DatasetError("concat: expected at least one dataset, found none")
     first = datasets[0]
@@ -76,6 +81,11 @@ def mix(
     (duplicates then make the mix less diverse than it looks). Incomplete episodes are never drawn. Labels of the
     sources are kept; a source without any is labelled ``labels[i]``, by default "good" or "poor". The counts,
     distinct episodes included, are in ``metadata["mix"]``.
+
+    Example:
+        >>> good, poor = ds.subset(ds.returns > 5), ds.subset(ds.returns <= 5)
+        >>> uw.mix(good, poor, fraction=0.25, num_steps=12, seed=0).labels
+        array(['expert', 'expert', 'novice', 'novice'], dtype='<U6')
     """
     if not 0 <= fraction <= 1 or num_steps < 1:
         raise DatasetError(

@@ -54,6 +54,10 @@ def reference_scores(env: str) -> ReferenceScores:
     They are D4RL's, measured on its environments; for newer versions of a task they are a common yardstick,
     not that version's own random and expert returns. Those of "cartpole", "acrobot" and "mountaincar" are our own, measured
     where one action in ten is random ("upweight/StochasticCartPole-v1"), and the yardstick of "CartPole-v1" too.
+
+    Example:
+        >>> uw.reference_scores("hopper")
+        ReferenceScores(random=-20.272305, expert=3234.3)
     """
     found = find_reference_scores(env)
     if found is not None:
@@ -77,7 +81,12 @@ def _plain_name(env: str) -> str:
 
 
 def normalize_returns(returns: NDArray[Any] | float, scores: ReferenceScores) -> NDArray[np.float64]:
-    """Returns on the scale where a random policy has 0 and an expert 1."""
+    """Returns on the scale where a random policy has 0 and an expert 1.
+
+    Example:
+        >>> uw.normalize_returns([1607.0, 3234.3], uw.reference_scores("hopper")).round(2)
+        array([0.5, 1. ])
+    """
     return (np.asarray(returns, np.float64) - scores.random) / (scores.expert - scores.random)
 
 

@@ -16,20 +16,34 @@ def positive_sided_variance(values: ArrayLike) -> float:
     r""":math:`V_+[X] = E[(X - E[X])_+^2]`; of returns, this is the paper's RPSV.
 
     It measures how far the better episodes stand above the average: what there is to gain by weighting.
+
+    Example:
+        >>> uw.positive_sided_variance([0, 0, 0, 4])
+        2.25
     """
     array = np.asarray(values, np.float64)
     return float(np.mean(np.maximum(array - array.mean(), 0.0) ** 2))
 
 
 def effective_episodes(weights: ArrayLike) -> float:
-    r"""Effective sample size in episodes, :math:`(\sum_i w_i)^2 / \sum_i w_i^2`, between 1 and N."""
+    r"""Effective sample size in episodes, :math:`(\sum_i w_i)^2 / \sum_i w_i^2`, between 1 and N.
+
+    Example:
+        >>> uw.effective_episodes([0.5, 0.5, 0, 0])
+        2.0
+    """
     w = np.asarray(weights, np.float64)
     w = w / w.max()
     return float(w.sum() ** 2 / (w**2).sum())
 
 
 def effective_steps(weights: ArrayLike, num_transitions: ArrayLike) -> float:
-    r"""Effective sample size in steps, :math:`(\sum_i T_i w_i)^2 / \sum_i T_i w_i^2`."""
+    r"""Effective sample size in steps, :math:`(\sum_i T_i w_i)^2 / \sum_i T_i w_i^2`.
+
+    Example:
+        >>> uw.effective_steps(uw.TopFraction(0.25)(ds), ds.num_transitions)
+        6.0
+    """
     w = np.asarray(weights, np.float64)
     w = w / w.max()
     t = np.asarray(num_transitions, np.float64)
@@ -53,13 +67,23 @@ def episode_mass(weights: ArrayLike, num_transitions: ArrayLike) -> NDArray[np.f
 
 
 def weighted_return(weights: ArrayLike, returns: ArrayLike) -> float:
-    r"""The paper's :math:`J(\mu_W) = \sum_i w_i G_i`: mean return if episodes were drawn by their weight."""
+    r"""The paper's :math:`J(\mu_W) = \sum_i w_i G_i`: mean return if episodes were drawn by their weight.
+
+    Example:
+        >>> uw.weighted_return(uw.TopFraction(0.25)(ds), ds.returns)
+        6.5
+    """
     w = np.asarray(weights, np.float64)
     return float(np.dot(w / w.sum(), np.asarray(returns, np.float64)))
 
 
 def step_weighted_return(weights: ArrayLike, returns: ArrayLike, num_transitions: ArrayLike) -> float:
-    r""":math:`\sum_i T_i w_i G_i / \sum_i T_i w_i`: mean return of the episode a drawn step belongs to."""
+    r""":math:`\sum_i T_i w_i G_i / \sum_i T_i w_i`: mean return of the episode a drawn step belongs to.
+
+    Example:
+        >>> uw.step_weighted_return([0.5, 0.5], [1.0, 9.0], [1, 3])
+        7.0
+    """
     return float(np.dot(episode_mass(weights, num_transitions), np.asarray(returns, np.float64)))
 
 
@@ -68,6 +92,10 @@ def hoeffding_probability(weights: ArrayLike, *, return_range: float, epsilon: f
 
     Holds for weights chosen without looking at the returns. RW, AW and Top-x% do look: in a stochastic
     environment they favour lucky episodes, and the true value may lie outside (the paper says so itself).
+
+    Example:
+        >>> round(uw.hoeffding_probability(uw.Uniform()(ds), return_range=7, epsilon=4), 3)
+        0.011
     """
     if return_range <= 0:
         return 0.0 if epsilon > 0 else 1.0
@@ -76,14 +104,24 @@ def hoeffding_probability(weights: ArrayLike, *, return_range: float, epsilon: f
 
 
 def hoeffding_radius(weights: ArrayLike, *, return_range: float, confidence: float = 0.95) -> float:
-    r"""The :math:`\epsilon` at which :func:`hoeffding_probability` equals ``1 - confidence``."""
+    r"""The :math:`\epsilon` at which :func:`hoeffding_probability` equals ``1 - confidence``.
+
+    Example:
+        >>> round(uw.hoeffding_radius(uw.Uniform()(ds), return_range=7), 2)
+        3.36
+    """
     if not 0 < confidence < 1:
         raise WeightingError(f"expected a confidence between 0 and 1, found {confidence}")
     return return_range * math.sqrt(math.log(2.0 / (1.0 - confidence)) / (2.0 * effective_episodes(weights)))
 
 
 def mass_per_label(weights: ArrayLike, num_transitions: ArrayLike, labels: NDArray[np.str_]) -> dict[str, float]:
-    """Share of drawn steps that comes from each provenance label."""
+    """Share of drawn steps that comes from each provenance label.
+
+    Example:
+        >>> uw.mass_per_label(uw.Uniform()(ds), ds.num_transitions, ds.labels)
+        {'expert': 0.5, 'novice': 0.5}
+    """
     mass = episode_mass(weights, num_transitions)
     names, places = np.unique(labels, return_inverse=True)
     shares = np.bincount(places, weights=mass, minlength=len(names))
@@ -95,6 +133,10 @@ def early_share(weights: ArrayLike, lengths: ArrayLike, good: NDArray[np.bool_],
 
     :math:`\sum_{i \in good} w_i \min(T_i, 30) / \sum_i w_i \min(T_i, 30)`. Every episode passes its beginning: poor episodes
     that are short and many have few of all steps, but most of these.
+
+    Example:
+        >>> uw.early_share([0.5, 0.5], [10, 1000], np.array([False, True]))
+        0.75
     """
     mass = episode_mass(weights, np.minimum(np.asarray(lengths), first))
     return float(mass[good].sum())

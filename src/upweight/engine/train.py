@@ -63,7 +63,12 @@ def plan_training(
     kernels: str = "auto",
     stream: bool | None = None,
 ) -> Plan:
-    """How the runs would be packed, the memory they would take, and what computes their networks; trains nothing."""
+    """How the runs would be packed, the memory they would take, and what computes their networks; trains nothing.
+
+    Example:
+        >>> print(uw.plan_training(ds, [uw.Run("bc", "rw", seed) for seed in range(5)]))
+        bc x 5: about ... MiB (0.0 MiB data, ... MiB per agent), networks by ... GiB
+    """
     dataset, num_devices = as_dataset(dataset), len(choose_devices(devices))
     with number_types(precision), naming_memory("planning"):
         check_runs(dataset, runs)
@@ -113,6 +118,12 @@ def train(
     ``holdout``: a share of the episodes, or which, that no run learns from (``RunResult.holdout``): at the end, actions are
     compared with theirs (``RunResult.agreement``). The draw follows from the data, not from seeds; plan.json lists them.
     At the ``deadline`` (a value of ``time.monotonic()``) the training is saved in its folder and :class:`TrainingPaused` raised.
+
+    Example:
+        >>> small = uw.algorithm_config("bc", hidden_units=(8,), batch_size=8)
+        >>> results = uw.train(ds, [uw.Run(small, "uniform"), uw.Run(small, "rw")], num_updates=10)
+        >>> [result.status for result in results], results[1].policy.act(ds.observations[:5]).shape
+        (['finished', 'finished'], (5, 1))
     """
     num_updates = whole_number("num_updates", num_updates, least=1, error=ConfigError)
     _check_counts(log_every_updates=log_every_updates, checkpoint_every_updates=checkpoint_every_updates)

@@ -116,6 +116,11 @@ def inspect(
     ``dataset`` may also be a path, the name of one, a frame, or a dataset of d3rlpy or Minari.
     ``weightings``: those to compare with uniform sampling, by default the paper's and the one suggested. ``env`` names the task
     whose reference scores normalise the returns. Data without rewards are described, and nothing is suggested.
+
+    Example:
+        >>> found = uw.inspect(ds)  # print(found) for all of it
+        >>> found.num_episodes, found.returns.mean, found.suggestion.weighting
+        (8, 3.5, ReturnWeighting(temperature=0.3))
     """
     dataset = as_dataset(dataset)
     if np.prod(dataset.observation_shape, dtype=object) <= _MAX_CHECKED_FEATURES:

@@ -70,6 +70,11 @@ def suggest(dataset: AnyDataset, *, env: str | None = None) -> Suggestion:
     """Propose weighting and temperature; ``env`` (e.g. "hopper") lets returns be judged on D4RL's scale.
 
     ``dataset`` may also be a path, the name of one, a frame, or a dataset of d3rlpy or Minari.
+
+    Example:
+        >>> found = uw.suggest(ds)  # print(found) for the reasons
+        >>> found.weighting, found.helps
+        (ReturnWeighting(temperature=0.3), False)
     """
     return suggest_from(as_dataset(dataset), env=env, starts=None)
 

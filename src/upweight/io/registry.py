@@ -86,6 +86,10 @@ def save(dataset: Dataset, path: str | os.PathLike[str], *, format: str | None =
     """Write a dataset, completely or not at all; the format follows the suffix unless named.
 
     Returns what the format could not express, and warns about it.
+
+    Example:
+        >>> uw.save(ds, "log.npz")
+        []
     """
     target = Path(path)
     chosen = _named_format(format) if format is not None else _format_for_suffix(target)

@@ -25,11 +25,15 @@ Randomness = np.random.Generator | Sequence[np.random.Generator]  # one for all 
 class Policy(Shown):
     """A multi-layer perceptron with ReLU between layers, and what its outputs mean.
 
-    ``deterministic``  tanh(x) is the action
-    ``gaussian``       N(tanh(x), sigma), sigma the same in every state
-    ``tanh_gaussian``  tanh(N(mean, sigma)), outputs are the means and then the log sigmas
-    ``categorical``    outputs are logits of discrete actions
-    ``greedy``         outputs are values of discrete actions; the highest is taken
+    - ``deterministic``: tanh(x) is the action
+    - ``gaussian``: N(tanh(x), sigma), sigma the same in every state
+    - ``tanh_gaussian``: tanh(N(mean, sigma)), outputs are the means and then the log sigmas
+    - ``categorical``: outputs are logits of discrete actions
+    - ``greedy``: outputs are values of discrete actions; the highest is taken
+
+    Example:
+        >>> policy.act(np.array([[1.0]])).round(2)
+        array([[0.76]], dtype=float32)
     """
 
     kind: str
@@ -145,7 +149,13 @@ def _gumbel(rng: Randomness, shape: tuple[int, ...]) -> NDArray[np.float64]:
 
 
 def load_policy(path: str | Path) -> Policy:
-    """The policy that :meth:`Policy.save` wrote; needs NumPy only."""
+    """The policy that :meth:`Policy.save` wrote; needs NumPy only.
+
+    Example:
+        >>> policy.save("policy.safetensors")
+        >>> uw.load_policy("policy.safetensors").kind
+        'deterministic'
+    """
     arrays, about = read_safetensors(Path(path))
     if about.get("upweight_policy") != str(FORMAT_VERSION):
         raise DatasetError(

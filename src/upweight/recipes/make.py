@@ -24,6 +24,11 @@ def make_dataset(name: str, *, steps: int | None = None, seed: int = 0, workers:
     The episodes follow from ``name`` and ``seed``; ``workers`` (processes, default: one per core) does not matter, and more
     steps only add episodes. What was collected is kept in the cache folder (``UPWEIGHT_CACHE``). On another machine, or with
     other versions of MuJoCo or NumPy, numbers may round differently: ``metadata["content_sha256"]`` tells.
+
+    Example:
+        >>> mixed = uw.make_dataset("cartpole-expert-random-50", steps=1000)
+        >>> mixed.num_steps >= 1000, mixed.num_actions
+        (True, 2)
     """
     recipe = find_recipe(name)
     total = recipe.task.steps if steps is None else steps

@@ -43,7 +43,12 @@ class Recipe:
 
 
 def recipe_names(tasks: tuple[str, ...] = (*MUJOCO_TASKS, *CLASSIC_TASKS)) -> list[str]:
-    """All names, in a readable order."""
+    """All names, in a readable order.
+
+    Example:
+        >>> uw.recipe_names(("hopper",))[:3]
+        ['hopper-random', 'hopper-medium', 'hopper-expert']
+    """
     names = []
     for task in tasks:
         kinds = ["random", "medium", "expert"]

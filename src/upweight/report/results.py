@@ -221,7 +221,13 @@ class Results:
 
 
 def collect(stores: StoreReader | Sequence[StoreReader], *, updates: int | None = None) -> Results:
-    """Everything in the stores; of each method the runs with most updates are shown, or those with ``updates``."""
+    """Everything in the stores; of each method the runs with most updates are shown, or those with ``updates``.
+
+    Example:
+        >>> found = uw.collect(uw.open_store("results"))
+        >>> len(found.runs)
+        10
+    """
     chosen = [stores] if isinstance(stores, StoreReader) else list(stores)
     records = list({record["run_id"]: record for store in chosen for record in store.runs()}.values())
     where = ", ".join(str(store.path) for store in chosen)

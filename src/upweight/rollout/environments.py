@@ -31,7 +31,14 @@ _KNOWN_WARNINGS = ("settotalmass",)  # of HalfCheetah's model file, since MuJoCo
 
 
 def register_environments() -> None:
-    """Make our environments known to ``gymnasium.make``: ``upweight/StochasticCartPole-v1``, ``upweight/AntMaze-umaze-v0`` ..."""
+    """Make our environments known to ``gymnasium.make``: ``upweight/StochasticCartPole-v1``, ``upweight/AntMaze-umaze-v0`` ...
+
+    Example:
+        >>> import gymnasium
+        >>> uw.register_environments()
+        >>> gymnasium.make("upweight/StochasticCartPole-v1").action_space
+        Discrete(2)
+    """
     gymnasium = _gymnasium()
     for env_id, original in STOCHASTIC.items():
         if env_id in gymnasium.registry:
@@ -57,7 +64,12 @@ def register_environments() -> None:
 
 
 def make_environment(env_id: str) -> Any:
-    """A ``gymnasium.Env`` with its time limit, as every part of this package sees it: of an id, or of ``module:function``."""
+    """A ``gymnasium.Env`` with its time limit, as every part of this package sees it: of an id, or of ``module:function``.
+
+    Example:
+        >>> uw.make_environment("upweight/StochasticCartPole-v1").action_space
+        Discrete(2)
+    """
     spec = find_spec(env_id)
     gymnasium = _gymnasium()
     try:

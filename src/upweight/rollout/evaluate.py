@@ -113,6 +113,13 @@ def evaluate(
     Policies with the same ``seed`` (one for all, or one for each) start episode k alike; its outcome depends on seed, k and the
     policy alone: not on the other policies, ``episodes`` or ``workers``. ``stochastic`` samples actions where the policy is
     stochastic.
+
+    Example:
+        >>> layer = (np.zeros((4, 2), np.float32), np.zeros(2, np.float32))  # four observations, two actions, no opinion
+        >>> policy = uw.Policy("categorical", (layer,), observation_mean=np.zeros(4), observation_scale=np.ones(4))
+        >>> played = uw.evaluate(policy, "CartPole-v1", episodes=3, stochastic=True)
+        >>> played.returns.shape, played.env_id
+        ((3,), 'CartPole-v1')
     """
     single = isinstance(policies, Policy | str | Path)
     given: Sequence[Any] = [policies] if isinstance(policies, Policy | str | Path) else list(policies)

@@ -17,6 +17,10 @@ class StepSampler(Sampler):
     """Step indices drawn by per-step weights [M]; O(1) per draw and O(M) memory.
 
     With a dataset, steps that cannot be learned from get weight 0.
+
+    Example:
+        >>> uw.StepSampler(ds, ds.rewards).sample(np.random.default_rng(0), 5)
+        array([20, 17,  8,  8, 23])
     """
 
     unit: ClassVar[str] = "step"

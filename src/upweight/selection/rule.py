@@ -93,7 +93,12 @@ class Decision:
 
 @dataclass(frozen=True)
 class SelectionRule:
-    """How careful to be."""
+    """How careful to be.
+
+    Example:
+        >>> uw.SelectionRule(margin=3)  # uw.select(..., rule=...)
+        SelectionRule(pessimism=1.0, margin=3, max_outside=0.3)
+    """
 
     pessimism: float = 1.0  # k: standard deviations below the mean that candidates are ranked by
     margin: float = 2.0  # z: how far above the baseline, in standard deviations of the difference

@@ -61,6 +61,10 @@ def select(
     ``propensities`` [M] or [M, A] are the log's own probabilities of discrete actions. ``env`` (an id, or "module:function") adds
     the true returns of ``env_episodes`` episodes to the table, not to the choice; with ``episodes_allowed`` at most so many
     real episodes are played, and decide. ``stochastic`` policies draw their actions; else they take the likeliest.
+
+    Example:
+        >>> found = uw.select("runs/ward", "ward.csv", seeds=2, updates=2000)  # doctest: +SKIP
+        >>> print(found.policy, found.reason)  # doctest: +SKIP
     """
     whole_number("seeds", seeds, least=1, error=ConfigError)
     if episodes_allowed is not None:

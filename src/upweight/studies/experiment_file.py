@@ -66,7 +66,12 @@ _Values = dict[str, _Value]
 
 
 def find_experiment(name: str | Path) -> Path:
-    """The file of that path, or the shipped suite of that name ("paper/mixed")."""
+    """The file of that path, or the shipped suite of that name ("paper/mixed").
+
+    Example:
+        >>> uw.find_experiment("paper/mixed").name
+        'mixed.toml'
+    """
     path = Path(name)
     if path.is_file():
         return path
@@ -93,6 +98,11 @@ def read_experiment(
 
     ``scale`` takes the values of ``[scale.NAME]``, ``only`` (a wildcard over dataset names) and ``algorithms`` keep some of the
     runs, and ``changes`` are other values for keys of the file, as a scale has them.
+
+    Example:
+        >>> study = uw.read_experiment("paper/mixed", only="hopper-expert-*", algorithms=["bc"], changes={"seeds": 3})
+        >>> len(study.runs)
+        60
     """
     path = find_experiment(name)
     algorithms = None if algorithms is None else [find_algorithm(each).name for each in algorithms]

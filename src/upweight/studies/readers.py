@@ -14,7 +14,12 @@ _NOT_PLAYED: Record = {"score": None, "mean_return": None, "returns": []}
 
 
 def open_store(path: str | Path) -> StoreReader:
-    """The results in a folder of ``upweight sweep`` or ``upweight train``, or in a file that :meth:`Store.pack` wrote."""
+    """The results in a folder of ``upweight sweep`` or ``upweight train``, or in a file that :meth:`Store.pack` wrote.
+
+    Example:
+        >>> len(list(uw.open_store("results").runs()))
+        10
+    """
     if Path(path).is_file():
         return PackedStore(path)
     return TrainedRuns(path) if (Path(path) / "plan.json").exists() else Store(path)

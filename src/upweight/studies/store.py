@@ -68,7 +68,13 @@ class StoreReader(Shown, ABC):
 
 
 class Store(StoreReader):
-    """A folder of results: the only reader and writer of its runs, policies and datasets."""
+    """A folder of results: the only reader and writer of its runs, policies and datasets.
+
+    Example:
+        >>> table = uw.Store("results").table()  # pandas.DataFrame(table)
+        >>> sorted(set(table["weighting"]))
+        ['rw', 'uniform']
+    """
 
     def __init__(self, path: str | Path, *, create: bool = False) -> None:
         self.path = Path(path)

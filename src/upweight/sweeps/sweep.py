@@ -78,7 +78,14 @@ class SweepResult:
 
 
 def plan_sweep(experiment: Experiment, store: str | Path | Store, *, max_agents: int | None = None) -> SweepPlan:
-    """What is missing, how it would be packed, and how long it may take; writes nothing."""
+    """What is missing, how it would be packed, and how long it may take; writes nothing.
+
+    Example:
+        >>> print(uw.plan_sweep(uw.read_experiment("demo"), "new"))
+        demo: 25 runs, 0 finished, 25 to do
+          bc on hopper: 25 agents x 20,000 updates
+          about ... of training and ... of evaluation on ..., beside making datasets
+    """
     return _plan(experiment, store if isinstance(store, Store) else Store.find(store), max_agents, failed=())
 
 
@@ -95,6 +102,9 @@ def sweep(
     It may be stopped at any moment and started again: finished runs are never repeated, and a training under way goes on from
     its last checkpoint. ``max_minutes`` cuts it into slices that add up. A population that cannot be done is noted in
     ``failures``, and the others are done. ``executor``: this computer, unless it is a :class:`~upweight.RayExecutor`.
+
+    Example:
+        >>> uw.sweep(uw.read_experiment("demo"), "results")  # doctest: +SKIP
     """
     if not max_minutes >= 0:
         raise DatasetError(f"max_minutes (--max-minutes): expected a number from 0, found {max_minutes}")

@@ -20,6 +20,10 @@ class Half(Weighting):
 
     With more than two labels, ``high`` names the one that makes up the good half. Which half is which does not
     matter to the weights.
+
+    Example:
+        >>> uw.Half(threshold=5)(ds).round(2)
+        array([0.08, 0.08, 0.08, 0.08, 0.08, 0.08, 0.25, 0.25])
     """
 
     threshold: float | None = field(default=None, metadata={"help": "split by this return instead of by labels"})

@@ -23,7 +23,12 @@ def weighting_classes() -> dict[str, type[Weighting]]:
 
 
 def make_weighting(name: str, **settings: Any) -> Weighting:
-    """A weighting by its short name, e.g. ``make_weighting("rw", temperature=0.1)``."""
+    """A weighting by its short name, e.g. ``make_weighting("rw", temperature=0.1)``.
+
+    Example:
+        >>> uw.make_weighting("rw", temperature=0.2)
+        ReturnWeighting(temperature=0.2)
+    """
     classes = weighting_classes()
     name = name.lower()
     if name not in classes:
@@ -38,6 +43,11 @@ def make_weighting(name: str, **settings: Any) -> Weighting:
 
 
 def weighting_from_dict(description: Mapping[str, Any]) -> Weighting:
-    """The weighting that :meth:`Weighting.to_dict` described."""
+    """The weighting that :meth:`Weighting.to_dict` described.
+
+    Example:
+        >>> uw.weighting_from_dict({"name": "top", "fraction": 0.5})
+        TopFraction(fraction=0.5)
+    """
     settings = dict(description)
     return make_weighting(settings.pop("name"), **settings)

@@ -16,6 +16,10 @@ class TopFraction(Weighting):
     r"""Equal weight on the :math:`\max(1, \lfloor xN \rfloor)` episodes of highest return, none on the others.
 
     The count is of *episodes*, not of steps. Among equal returns the earlier episode is kept.
+
+    Example:
+        >>> uw.TopFraction(0.25)(ds)
+        array([0. , 0. , 0. , 0. , 0. , 0. , 0.5, 0.5])
     """
 
     fraction: float = field(default=0.1, metadata={"help": "share of the episodes to keep"})

@@ -12,7 +12,12 @@ from upweight.weightings.weighting import Weighting
 
 @dataclass(frozen=True)
 class Uniform(Weighting):
-    """What offline RL does by default."""
+    """What offline RL does by default.
+
+    Example:
+        >>> uw.Uniform()(ds)
+        array([0.125, 0.125, 0.125, 0.125, 0.125, 0.125, 0.125, 0.125])
+    """
 
     name: ClassVar[str] = "uniform"
 

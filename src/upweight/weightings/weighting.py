@@ -21,7 +21,12 @@ from upweight.data.validate import as_weights
 
 @dataclass(frozen=True)
 class Weighting(ABC):
-    """``weighting(dataset) -> w`` float64 [N], non-negative, summing to 1; deterministic, no I/O of its own."""
+    """``weighting(dataset) -> w`` float64 [N], non-negative, summing to 1; deterministic, no I/O of its own.
+
+    Example:
+        >>> isinstance(uw.Half(), uw.Weighting), uw.Half().to_dict()
+        (True, {'name': 'half', 'threshold': None, 'high': None})
+    """
 
     name: ClassVar[str]  # the registry's short name
     permutation_equivariant: ClassVar[bool] = True  # reordering the episodes reorders the weights
@@ -79,7 +84,12 @@ class Weighting(ABC):
 def resolve_weights(
     weighting: "Callable[[Dataset], NDArray[np.float64]] | ArrayLike", dataset: Dataset
 ) -> NDArray[np.float64]:
-    """Episode weights [N] from a weighting or from an array of them (scaled to sum to 1)."""
+    """Episode weights [N] from a weighting or from an array of them (scaled to sum to 1).
+
+    Example:
+        >>> uw.resolve_weights([0, 0, 0, 0, 1, 1, 1, 1], ds)
+        array([0.  , 0.  , 0.  , 0.  , 0.25, 0.25, 0.25, 0.25])
+    """
     what = f"episode of {dataset.source}"
     if callable(weighting):
         with naming_memory("weighting"):

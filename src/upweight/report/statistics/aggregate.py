@@ -53,6 +53,10 @@ def iqm(scores: Scores | GivenScores) -> Floats | float:
     :math:`\frac{1}{R - 2k} \sum_{r=k+1}^{R-k} x_{(r)}` with :math:`k = \lfloor R/4 \rfloor` and :math:`x_{(r)}` the r-th
     smallest score. Runs are pooled, so a task with more runs counts for more; the other statistics count every task
     alike.
+
+    Example:
+        >>> uw.iqm({"hopper": [0.1, 0.5, 0.6, 0.9], "ant": [0.2, 0.4, 0.7, 0.8]})
+        0.55
     """
     ordered = np.sort(as_scores(scores).values, axis=-1)
     cut = ordered.shape[-1] // 4
@@ -67,6 +71,10 @@ def optimality_gap(scores: Scores | GivenScores, gamma: float = 1.0) -> Floats |
     r"""How far runs stay below ``gamma``, :math:`\gamma - \frac{1}{M}\sum_m \frac{1}{N_m}\sum_n \min(x_{m,n}, \gamma)`.
 
     Lower is better. What a run scores above ``gamma`` (1: the expert) makes up for nothing.
+
+    Example:
+        >>> uw.optimality_gap({"hopper": [0.5, 1.2]})
+        0.25
     """
     checked = as_scores(scores)
     return _plain(gamma - checked.task_means(np.minimum(checked.values, gamma)).mean(axis=-1))
@@ -82,6 +90,10 @@ def probability_of_improvement(x: Scores | GivenScores, y: Scores | GivenScores)
     :math:`P_m = \frac{1}{N_m K_m} \sum_{n,k} \left([x_{m,n} > y_{m,k}] + \tfrac12 [x_{m,n} = y_{m,k}]\right)`, the
     Mann-Whitney statistic of task m over its number of pairs. It says how often, not by how much. Tasks are matched by
     name (by place, where they have none); runs are not matched, and their numbers may differ.
+
+    Example:
+        >>> uw.probability_of_improvement({"hopper": [0.5, 0.6]}, {"hopper": [0.4, 0.55]})
+        0.75
     """
     first, second = pair(x, y)
     per_task = []
@@ -96,6 +108,10 @@ def performance_profile(scores: Scores | GivenScores, thresholds: ArrayLike) -> 
 
     :math:`F(\tau) = \frac{1}{M}\sum_m \frac{1}{N_m}\sum_n [x_{m,n} > \tau]`. A curve that lies above another
     everywhere is stochastic dominance; curves that cross say for which demands each method is the better one.
+
+    Example:
+        >>> uw.performance_profile({"hopper": [0.2, 0.5, 0.8]}, [0.0, 0.4, 0.9]).round(2)
+        array([1.  , 0.67, 0.  ])
     """
     checked, given = as_scores(scores), as_thresholds(thresholds)
     values = checked.values.reshape(-1, checked.values.shape[-1])  # [B, R]
