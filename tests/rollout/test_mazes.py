@@ -41,7 +41,7 @@ def test_whoever_follows_the_planner_gets_everywhere_and_into_no_wall(name: str,
     for start in maze.starts(command):
         place = np.array(centre(start)) + rng.uniform(-1, 1, 2)
         planner = Planner(maze, command, place, rng)
-        for _ in range(600):
+        for _ in range(1000):
             if np.linalg.norm(place - centre(planner.target)) <= GOAL_RADIUS:
                 reached.add(planner.target)
             place = place + 0.2 * np.array(planner.direction(place)) + rng.normal(0, 0.05, 2)
