@@ -67,6 +67,12 @@ def flags(path: Path, name: str) -> NDArray[Any]:
         raise no_flags(path, name, {*masks, *file[demos[0]]})
 
 
+def demo_names(path: Path) -> list[str]:
+    """[N] ``demo_0``, ``demo_1``, ...: what the episodes that are read from a file are called in it."""
+    with open_hdf5(path) as file:
+        return [demo.removeprefix("data/") for demo in _demos(file, path)]
+
+
 def _demos(file: Any, path: Path) -> list[str]:
     """Paths of all demonstrations, by number."""
     names = file["data"] if "data" in file and hasattr(file["data"], "keys") else ()
