@@ -36,7 +36,7 @@ from upweight.base.progress import listening
 from upweight.engine.advance import advances
 from upweight.engine.device import compilation_cache
 from upweight.engine.extraction import extract_policies
-from upweight.engine.fqe import FQEConfig, evaluate_policies
+from upweight.engine.fqe import FQEConfig, QEstimates, evaluate_policies
 from upweight.engine.nn import Compute, apply_critics, apply_mlp
 from upweight.engine.population import Program
 from upweight.engine.prepare import make_agents, make_data, make_parts, make_setup
@@ -247,15 +247,17 @@ def prepare(task: str, shared: SharedData, arguments: argparse.Namespace, host: 
     return mixes
 
 
-def fit_critics(mix: Mix, way: str, arguments: argparse.Namespace, clock: Clock, ways: int, path: Path) -> None:
-    """Rows of one dataset, critics having learned one way; left out if the time is up."""
+def fit_critics(
+    mix: Mix, way: str, arguments: argparse.Namespace, clock: Clock, ways: int
+) -> tuple[QEstimates, FQEConfig] | None:
+    """Of one dataset, critics having learned one way; None if the time is up."""
     count = len(mix.candidates) * arguments.fqe_seeds
     updates = clock.updates(count, arguments.fqe_updates, ways)
     if way == "quick":
         updates = min(updates, UPDATES)
     if updates == 0:
         print(f"  {mix.name} ({way}): left out, the time is up", flush=True)
-        return
+        return None
     began = time.monotonic()
     config = quick_config(mix.pool) if way == "quick" else FQEConfig()
     if way != "quick":
@@ -276,37 +278,32 @@ def fit_critics(mix: Mix, way: str, arguments: argparse.Namespace, clock: Clock,
         )
     if way != "quick":
         clock.learn(count, seen, time.monotonic() - began)
+    took, speed = time.monotonic() - began, f"{clock.rate:,.0f} critic-updates/s and {clock.around:.0f} s"
+    print(f"  {mix.name} ({way}): {count} x {updates:,}, {took:.0f} s ({speed}), at {clock.now:.0f} s", flush=True)
+    return found, config
+
+
+def write(path: Path, mix: Mix, way: str, found: QEstimates, config: FQEConfig) -> None:
+    """The rows of a dataset, when its policies were played and looked at."""
     mix.looked.result()
-    truths = [truth for part in mix.truths for truth in part.result()]
-    values = discounted_values(mix.pool.subset(part.held), config.discount)
-    write(path, rows(mix, [truths[place] for place in mix.places], found, values, way, config.tau))
-    took = time.monotonic() - began
-    speed = f"{clock.rate:,.0f} critic-updates/s and {clock.around:.0f} s" if way != "quick" else ""
-    print(f"  {mix.name} ({way}): {count} x {updates:,}, {took:.0f} s {speed}, at {clock.now:.0f} s", flush=True)
-
-
-def rows(
-    mix: Mix, truths: list[uw.Evaluation], found: Any, values: NDArray[np.float64], way: str, tau: float
-) -> Iterator[dict[str, Any]]:
-    """``values`` are what the held-out episodes were worth."""
-    for candidate, truth, fqe, drift in zip(mix.candidates, truths, found.values, found.drift, strict=True):
-        yield candidate.row(
-            fit=way,
-            fqe=[round(float(value), 4) for value in fqe],
-            drift=[round(float(value), 4) for value in drift],
-            fqe_updates=found.updates,
-            tau=round(tau, 5),
-            reached=int((values >= fqe.mean()).sum()),
-            log_value=round(float(values.mean()), 4),
-            score=truth.score,
-            mean_return=truth.mean_return,
-            return_error=truth.std_return / len(truth.returns) ** 0.5,
-        )
-
-
-def write(path: Path, new: Iterator[dict[str, Any]]) -> None:
+    every = [truth for part in mix.truths for truth in part.result()]
+    truths = [every[place] for place in mix.places]
+    logged = discounted_values(mix.pool.subset(mix.part.held), config.discount)
     with path.open("a") as file:
-        file.writelines(json.dumps(row) + "\n" for row in new)
+        for candidate, truth, fqe, drift in zip(mix.candidates, truths, found.values, found.drift, strict=True):
+            row = candidate.row(
+                fit=way,
+                fqe=[round(float(value), 4) for value in fqe],
+                drift=[round(float(value), 4) for value in drift],
+                fqe_updates=found.updates,
+                tau=round(config.tau, 5),
+                reached=int((logged >= fqe.mean()).sum()),  # held-out episodes that were worth as much
+                log_value=round(float(logged.mean()), 4),
+                score=truth.score,
+                mean_return=truth.mean_return,
+                return_error=truth.std_return / len(truth.returns) ** 0.5,
+            )
+            file.write(json.dumps(row) + "\n")
 
 
 def main() -> None:
@@ -347,7 +344,13 @@ def study(arguments: argparse.Namespace, path: Path) -> float:
     }
     clock, done = Clock(arguments.deadline, len(names), sum(map(len, names.values()))), list[Mix]()
     first = [way for way in WAYS if way in arguments.fit and way != "all"]
-    with ThreadPoolExecutor(1) as host:
+    written: list[Future[None]] = []
+    with ThreadPoolExecutor(1) as host:  # does one thing after another
+
+        def fit(mix: Mix, way: str, ways: int) -> None:
+            if made := fit_critics(mix, way, arguments, clock, ways):
+                written.append(host.submit(write, path, mix, way, *made))
+
         collect = partial(make_shared_data, steps=arguments.steps)
         coming = [host.submit(collect, names[arguments.tasks[0]])]
         for task, following in zip(arguments.tasks, [*arguments.tasks[1:], None], strict=True):
@@ -364,12 +367,14 @@ def study(arguments: argparse.Namespace, path: Path) -> float:
             clock.training = clock.now - began
             for mix in mixes:
                 for way in first:
-                    fit_critics(mix, way, arguments, clock, len(first), path)
+                    fit(mix, way, len(first))
                 clock.datasets -= 1
             done += mixes
         clock.datasets = 1  # as many as there is time for
         for mix in done if "all" in arguments.fit else []:
-            fit_critics(mix, "all", arguments, clock, 1, path)
+            fit(mix, "all", 1)
+        for each in written:
+            each.result()
     return clock.now
 
 
