@@ -596,17 +596,24 @@ def test_what_bfloat16_costs(results_page: Any) -> None:
     assert f"from {max(others):.3f} to {min(others):.3f}. So **float32" in text
 
 
-def test_iql_in_hopper(tables: dict[str, ScoreTable]) -> None:
-    found: dict[tuple[str, str], list[float]] = {}
+def test_iql_in_two_tasks(tables: dict[str, ScoreTable]) -> None:
+    found: dict[tuple[str, ...], list[float]] = {}
     for dataset, name, score in cells(tables["IQL, bfloat16"], "Uniform", "RW", "AW", "Top-10%"):
-        kind = "expert" if "expert" in dataset.name else "medium"
-        found.setdefault((kind, "weighted" if name in ("RW", "AW") else name), []).append(score.mean)
-    shown = {key: f"{min(means):.2f} to {max(means):.2f}" for key, means in found.items()}
+        task, kind, _, share = dataset.name.split("-")
+        kind = "least" if (task, kind, share) == ("halfcheetah", "expert", "1") else kind
+        found.setdefault((task, kind, "weighted" if name in ("RW", "AW") else name), []).append(score.mean)
+    shown = {key: " to ".join(dict.fromkeys(f"{f(means):.2f}" for f in (min, max))) for key, means in found.items()}
+
+    def pair(task: str, kind: str, between: str) -> str:
+        return f"{shown[task, kind, 'weighted']}{between}{shown[task, kind, 'Uniform']}"
+
     text = text_of("docs/results.md")
-    expert, medium = (f"{shown[kind, 'weighted']}" for kind in ("expert", "medium"))
-    assert f"reach {expert} at every share, Uniform {shown['expert', 'Uniform']}; on those with" in text
-    assert f"medium data {medium}, Uniform {shown['medium', 'Uniform']}. Top-10%" in text
-    assert f"loses with medium data ({shown['medium', 'Top-10%']})" in text
+    assert f"RW and AW reach {pair('hopper', 'expert', ' at every share, Uniform ')}; with medium" in text
+    assert f"with medium data {pair('hopper', 'medium', ', Uniform ')}. There" in text
+    assert f"loses with medium data ({shown['hopper', 'medium', 'Top-10%']})" in text
+    assert f"numbers: {pair('halfcheetah', 'least', ' with 1% of expert steps (Uniform ')})" in text
+    assert f"{pair('halfcheetah', 'expert', ' with more (')})" in text
+    assert f"{pair('halfcheetah', 'medium', ' with medium data (')}). RW and AW are not" in text
 
 
 def _bounds(rows: Any) -> dict[str, list[float]]:
