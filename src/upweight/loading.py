@@ -30,6 +30,7 @@ def load(
     horizon: int | None = None,
     num_actions: int | None = None,
     success: str | ArrayLike | None = None,
+    score: str | ArrayLike | None = None,
     steps: int | None = None,
     seed: int | None = None,
     workers: int | None = None,
@@ -44,6 +45,8 @@ def load(
     ``num_actions`` is the number of discrete actions, where the file does not know it and some are never taken.
     ``success`` names flags that tell successful episodes (a column such as LeRobot's "next.success", or "success" for short; an
     entry of the episodes' metadata), or is an array of them: they take the place of rewards (:meth:`Dataset.with_success`).
+    ``score``, in their place too, is a number per episode: an array; the name of a column (an episode's last value counts: a
+    rating, progress) or of an entry of the episodes' metadata; or "smoothness", of the motion (:mod:`upweight.data.score`).
     ``guard`` looks at HDF5 and Minari in a process of its own first (some 0.2 s): damaged files crash libhdf5 or keep it busy.
     Of a table (CSV, Parquet of your own, a pandas, polars or Arrow frame) ``options`` say which column is what, as in
     :meth:`Dataset.from_frame`; else they go to the format's reader.
@@ -54,18 +57,30 @@ def load(
         >>> uw.load("log.npz")
         Dataset(episodes=8, steps=24, observations=(1,), actions='continuous (1,)', source='log.npz')
     """
+    given: dict[str, Any] = {
+        "format": format,
+        "horizon": horizon,
+        "num_actions": num_actions,
+        "success": success,
+        "score": score,
+    }
     if not isinstance(name, str | os.PathLike):
-        return load_file(name, format=format, horizon=horizon, num_actions=num_actions, success=success, **options)
+        return load_file(name, **given, **options)
     text = os.fspath(name)
     if is_recipe(text):
-        if options or any(option is not None for option in (format, horizon, num_actions, success)):
+        if options or any(option is not None for option in given.values()):
             raise DatasetError(f"{text}: is made, not read from a file; it takes steps, seed and workers only")
         return make_dataset(text, steps=steps, seed=seed or 0, workers=workers)
     if steps is not None or seed is not None or workers is not None:
         raise DatasetError(f"{text}: steps, seed and workers are for datasets made by name, such as hopper-expert")
     if guard:
-        look_first(text, format=format, success=success if isinstance(success, str) else None, **options)
-    return load_file(text, format=format, horizon=horizon, num_actions=num_actions, success=success, **options)
+        named = {
+            key: value
+            for key, value in given.items()
+            if key in ("format", "success", "score") and isinstance(value, str)
+        }
+        look_first(text, **named, **options)
+    return load_file(text, **given, **options)
 
 
 def as_dataset(source: AnyDataset) -> Dataset:

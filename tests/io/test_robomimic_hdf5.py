@@ -72,7 +72,7 @@ def test_masks_choose_and_label(path: Path) -> None:
 def test_a_mask_tells_success_also_on_the_command_line(path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert np.flatnonzero(uw.load(path, success="better").returns).tolist() == [1, 10]
     assert uw.load(path, success="dones").returns.tolist() == [0.0, 1.0] * 5 + [0.0]
-    with pytest.raises(uw.DatasetError, match="no 'best' to tell success by; it has actions, better, dones"):
+    with pytest.raises(uw.DatasetError, match="no 'best' to tell success or a score by; it has actions, better, dones"):
         uw.load(path, success="best")
     assert main(["inspect", str(path), "--success", "better"]) == 0
     assert "episodes        11" in capsys.readouterr().out

@@ -83,6 +83,12 @@ def add_reading(parser: argparse.ArgumentParser) -> None:
         help="for logs without rewards: the flags that tell which episodes succeeded (LeRobot's next.success, or success for "
         "short; a column; an entry of the episodes' metadata); their return is then 1, that of the others 0",
     )
+    group.add_argument(
+        "--score",
+        metavar="NAME",
+        help="for logs with neither: what tells how good an episode was, in the place of its return: a column (the last value "
+        "counts), an entry of the episodes' metadata, LeRobot's progress_sparse, or smoothness, of the motion",
+    )
     _add_table(parser)
 
 
@@ -229,6 +235,7 @@ def reading_options(arguments: argparse.Namespace) -> dict[str, Any]:
         "horizon": arguments.horizon,
         "num_actions": arguments.num_actions,
         "success": arguments.success,
+        "score": arguments.score,
         "guard": True,
         **{key: value for key in _TABLE_HELP if (value := getattr(arguments, key)) is not None},
     }

@@ -86,7 +86,9 @@ def losses(dataset: Dataset, *kinds: str) -> list[str]:
 
 def no_flags(path: Path, name: str, found: Iterable[str]) -> DatasetError:
     """For a format that looked for the flags ``name`` and has others."""
-    return DatasetError(f"{path}: no {name!r} to tell success by; it has {', '.join(sorted(found)) or 'none'}")
+    return DatasetError(
+        f"{path}: no {name!r} to tell success or a score by; it has {', '.join(sorted(found)) or 'none'}"
+    )
 
 
 def check_claim(nbytes: int, stored: int, *, key: str, path: Path) -> None:

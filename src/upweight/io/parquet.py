@@ -88,13 +88,17 @@ def read(
 
 
 def flags(path: Path, name: str) -> NDArray[Any]:
-    """[M] a column, also without its ``next.``; or an entry of LeRobot's episode metadata, repeated for the steps."""
+    """[M] a column, also without its ``next.``, or of the progress that LeRobot keeps beside it; or an entry of its episode
+    metadata, repeated for the steps."""
     paths, _ = _filled_shards(path)
     with reading(paths[0], "the Parquet schema"):
         names = parquet_module().read_schema(paths[0]).names
     for column in (name, f"next.{name}"):
         if column in names:
             return read_column(paths, column)
+    progress = path / "sarm_progress.parquet"
+    if progress.is_file() and {name, "index"} <= set(schema_names(progress)):
+        return read_column([progress], name)[np.argsort(read_column([progress], "index"))]
     known, also = _episode_metadata(path / "meta", name)
     if not known:
         raise no_flags(path, name, {*names, *also})

@@ -16,6 +16,7 @@ from upweight.base.errors import DataLossWarning, DatasetError
 from upweight.base.files import atomic_target
 from upweight.base.names import hint
 from upweight.data.dataset import Dataset
+from upweight.data.score import SMOOTHNESS, with_score
 from upweight.io import table
 from upweight.io.contents import describe
 from upweight.io.format import Format, reading
@@ -46,6 +47,7 @@ def load(
     horizon: int | None = None,
     num_actions: int | None = None,
     success: str | ArrayLike | None = None,
+    score: str | ArrayLike | None = None,
     **options: Any,
 ) -> Dataset:
     """Read a dataset: an existing file or folder, ``minari:<id>`` for one in the local Minari folder, or a frame.
@@ -55,8 +57,9 @@ def load(
     datasets flag such cuts as time-outs). ``num_actions`` is the number of discrete actions, where the file does not know
     it and some are never taken. ``success`` names flags that tell successful episodes (a column such as LeRobot's
     "next.success", or "success" for short; an entry of the episodes' metadata), or is an array of them: they take the place of
-    rewards, see :meth:`~upweight.Dataset.with_success`. Further ``options`` say which column of a table is what, or go to the
-    format's reader.
+    rewards, see :meth:`~upweight.Dataset.with_success`. ``score`` is a number per episode in the place of rewards: an array, the
+    name of a column (an episode's last value counts) or of an entry of metadata, or "smoothness", of the actions. Further
+    ``options`` say which column of a table is what, or go to the format's reader.
     """
     path = locate(os.fspath(name)) if isinstance(name, str | os.PathLike) else None
     layout = options if path is None else table.find_layout(path, format, options)
@@ -71,6 +74,9 @@ def load(
         chosen = _named_format(format) if format is not None else _recognise(path)
         dataset = _read(chosen, path, options)
         success = _flags(chosen, path, success) if isinstance(success, str) else success
+        score = _flags(chosen, path, score) if isinstance(score, str) and score != SMOOTHNESS else score
+    if score is not None:
+        dataset = with_score(dataset, score)
     if success is not None:
         dataset = dataset.with_success(success)
     if num_actions is not None:
@@ -120,7 +126,7 @@ def _flags(chosen: Format, path: Path, name: str) -> Any:
     """[M] or [N]"""
     if chosen.flags is None:
         raise DatasetError(
-            f"{path}: {chosen.description} has no flags beside the episodes' ends; give success=[...], one each"
+            f"{path}: {chosen.description} has no flags beside the episodes' ends; give success=[...] or score=[...], one each"
         )
     with reading(path, f"{name!r}"):
         return chosen.flags(path, name)
