@@ -14,7 +14,17 @@ REFERENCE = Path(__file__).parents[1] / "docs" / "reference"
 OPTIONS = doctest.ELLIPSIS | doctest.NORMALIZE_WHITESPACE
 # What another name's example gives, and errors, which are raised rather than made.
 WITHOUT_EXAMPLE = {
-    *("Batches", "Evaluation", "Evaluator", "Experiment", "Inspection", "ReferenceScores", "Replication", "RunResult"),
+    *(
+        "Batches",
+        "Evaluation",
+        "Evaluator",
+        "Experiment",
+        "Explorer",
+        "Inspection",
+        "ReferenceScores",
+        "Replication",
+        "RunResult",
+    ),
     *("Selection", "Suggestion", "SweepPlan", "SweepResult", "Transitions", "RayExecutor", "wandb_callback"),
     *("AdapterError", "ConfigError", "DataLossWarning", "DatasetError", "MissingExtraError", "RolloutError"),
     *("TrainingPaused", "UpweightWarning", "WeightingError"),

@@ -23,6 +23,7 @@ ALLOWED = {
     "policies": {"data"},
     "adapters": {"data", "weightings", "samplers", "io", "loading"},
     "inspection": {"data", "weightings", "io", "loading"},
+    "explorer": {"data", "weightings", "inspection", "loading"},
     "engine": {"data", "weightings", "samplers", "policies", "rollout", "loading"},
     "rollout": {"data", "policies"},
     "recipes": {"data", "policies", "rollout"},

@@ -40,9 +40,11 @@ from upweight.engine.train import (
     plan_training as plan_training,
     train as train,
 )
+from upweight.explorer.page import Explorer as Explorer, explore as explore
 from upweight.inspection.report import Inspection as Inspection, inspect as inspect
 from upweight.inspection.suggestion import Suggestion as Suggestion, suggest as suggest
 from upweight.io.registry import save as save
+from upweight.io.weights_file import load_weights as load_weights
 from upweight.loading import load as load
 from upweight.packing import pack as pack
 from upweight.policies.onnx_export import export_onnx as export_onnx

@@ -1,5 +1,6 @@
 """Errors that a caller can tell apart; memory that there is not, on one line with what was needed and what to do."""
 
+import warnings
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -10,6 +11,7 @@ import pytest
 import upweight as uw
 from support.datasets import random_dataset
 from support.training import small_config
+from upweight.base.errors import collecting_warnings
 from upweight.cli.main import main
 
 
@@ -22,6 +24,13 @@ def test_errors_are_siblings() -> None:
         assert issubclass(kind, ImportError if kind is uw.MissingExtraError else ValueError)
     with pytest.raises(ImportError, match=r'it needs the package .x.*pip install "upweight\[train\]"'):
         raise uw.MissingExtraError("it", "x", "train")
+
+
+def test_our_warnings_are_collected_and_those_of_others_are_not() -> None:
+    with pytest.warns(DeprecationWarning, match="theirs"), collecting_warnings() as found:
+        warnings.warn("ours", uw.UpweightWarning, stacklevel=1)
+        warnings.warn("theirs", DeprecationWarning, stacklevel=1)
+    assert found == ["ours"]
 
 
 def no_memory(*_: Any, **__: Any) -> Any:

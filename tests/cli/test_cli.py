@@ -10,6 +10,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import ClassVar
+from urllib.request import urlopen
 
 import h5py
 import numpy as np
@@ -201,6 +202,30 @@ class TestTables:
         small = ("--set", "hidden_units=[8, 8]", "--set", "batch_size=8", "--updates", 20)
         options = (*self.options, "--ends", "truncated", "--algorithm", "discrete_bc", "-o", icu.with_name("runs"))
         assert run("train", icu, *options, *small) == 0
+
+
+class TestExplore:
+    def test_the_page(self, files: Path, capsys: pytest.CaptureFixture[str]) -> None:
+        page = files / "page.html"
+        assert run("explore", files / "mixed.npz", "-o", page, "--title", "Third export") == 0
+        assert capsys.readouterr().out == f"wrote {page}: open it in a browser\n"
+        assert "<h1>Third export</h1>" in page.read_text()
+        assert run("explore", files / "mixed.npz", "-o", page) == 2
+        assert "exists already" in capsys.readouterr().err
+
+    def test_serving_ends_with_ctrl_c(
+        self, files: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        def pressed() -> None:
+            address = re.search(r"http://127\.0\.0\.1:\d+/[\w-]{32}/", capsys.readouterr().out)
+            assert address is not None and b"mixed.npz" in urlopen(address[0]).read()
+            raise KeyboardInterrupt
+
+        monkeypatch.setattr("upweight.cli.explore.until_interrupted", pressed)
+        monkeypatch.chdir(files)
+        assert run("explore", "mixed.npz", "--serve") == 0
+        assert capsys.readouterr().out == "\nended\n"
+        assert not (files / "explore.html").exists()
 
 
 class TestWeights:

@@ -81,6 +81,14 @@ def test_subsets_and_joins_gather_too(tmp_path: Path, folder: Path, monkeypatch:
         assert_same(ours, theirs)
 
 
+def test_of_one_episode_nothing_else_is_read(tmp_path: Path, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    both = uw.concat([uw.load(folder), uw.load(folder)])
+    monkeypatch.setattr(ConcatenatedColumn, "_read", lambda self: pytest.fail("a column was read"))
+    episode = random_dataset(1, num_episodes=30, labels=True).subset([4])
+    np.testing.assert_array_equal(both.subset([34]).observations, episode.observations)
+    np.testing.assert_array_equal(both.subset([34]).rewards, episode.rewards)
+
+
 def test_success_takes_the_place_of_rewards(folder: Path) -> None:
     flags = np.arange(30) % 3 == 0
     ours, theirs = (

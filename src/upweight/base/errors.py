@@ -1,5 +1,6 @@
 """What can go wrong, as exceptions and warnings a caller can name."""
 
+import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
 
@@ -55,6 +56,20 @@ class UpweightWarning(UserWarning):
 
 class DataLossWarning(UpweightWarning):
     """A file format cannot express part of the dataset that was saved to it."""
+
+
+@contextmanager
+def collecting_warnings() -> Iterator[list[str]]:
+    """Our own warnings of the block, as a list that is complete at its end; those of others are given as ever."""
+    found: list[str] = []
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always", UpweightWarning)
+        yield found
+    for warning in caught:
+        if issubclass(warning.category, UpweightWarning):
+            found.append(str(warning.message))
+        else:
+            warnings.warn_explicit(warning.message, warning.category, warning.filename, warning.lineno)
 
 
 @contextmanager

@@ -14,6 +14,7 @@ from upweight.cli import (
     convert,
     demo,
     evaluate,
+    explore,
     inspect,
     make,
     mix,
@@ -30,6 +31,7 @@ from upweight.cli.terminal import INTERRUPTED, answer_interrupt, print_error, sh
 COMMANDS = (
     demo,
     inspect,
+    explore,
     make,
     mix,
     convert,

@@ -3,10 +3,7 @@
 import argparse
 from pathlib import Path
 
-import numpy as np
-
 from upweight.base.errors import DatasetError
-from upweight.base.files import atomic_target
 from upweight.cli.options import (
     add_data,
     add_json,
@@ -21,6 +18,7 @@ from upweight.cli.terminal import print_json
 from upweight.data.statistics import effective_episodes
 from upweight.inspection.effect import describe_weighting
 from upweight.io.lerobot import IN_PLACE, is_lerobot, write_weights
+from upweight.io.weights_file import save_weights
 from upweight.weightings.weighting import resolve_weights
 
 NAME = "weights"
@@ -35,6 +33,7 @@ the file holds, per episode in the order of the dataset (of a table: in which th
   weights  float64, summing to 1; lengths  trainable steps; returns  raw returns, NaN if there are no rewards
   a step of episode i must be drawn with probability weights[i] / sum(weights * lengths):
   upweight.EpisodeSampler.from_lengths(lengths, weights) does that
+  upweight.load_weights("weights.npz", dataset) reads the weights back, and refuses those of other data
 
 of a LeRobot folder also as Parquet: episode_index, length, return, success, weight, and the hash of the data that they are of;
 upweight.adapters.lerobot.WeightedEpisodeSampler takes that file (docs/adapters/lerobot.md)"""
@@ -64,9 +63,7 @@ def run(arguments: argparse.Namespace) -> None:
     dataset = read_dataset(arguments.data, arguments)
     weights = resolve_weights(weighting, dataset)
     if output.suffix == ".npz":
-        returns = dataset.returns if dataset.has_rewards else np.full(dataset.num_episodes, np.nan)
-        with atomic_target(output) as target:
-            np.savez(target, weights=weights, lengths=dataset.num_transitions, returns=returns)
+        save_weights(output, weights, dataset)
     else:
         write_weights(output, folder, dataset, weights, weighting.to_dict(), arguments.success or "success")
     left = effective_episodes(weights)

@@ -19,6 +19,7 @@ from upweight.base.progress import track
 
 Array = NDArray[Any]
 Index = NDArray[np.integer]
+_FEW = 100  # rows of which one is wanted, from which on the others are not read along
 ReadEpisode = Callable[[int, Index], Array]  # (number of the episode, some of its rows [K], ascending) -> [K, ...]
 
 
@@ -92,7 +93,8 @@ class GatheredColumn(Column):
         self._parent, self._index, self.is_mapped = parent, index, parent.is_mapped
 
     def _read(self) -> Array:
-        return self._parent.read()[self._index]
+        few = _FEW * len(self._index) < len(self._parent)
+        return self._parent.rows(self._index) if self.is_mapped or few else self._parent.read()[self._index]
 
     def _read_rows(self, index: Index) -> Array:
         return self._parent.rows(self._index[index])

@@ -1,6 +1,5 @@
 """``inspect``: a dataset's report, to print or to keep."""
 
-import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
@@ -8,7 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from upweight.base.errors import UpweightWarning, WeightingError, naming_memory
+from upweight.base.errors import WeightingError, collecting_warnings, naming_memory
 from upweight.base.text import Shown, number
 from upweight.data.action_codes import codes_note
 from upweight.data.dataset import Dataset
@@ -221,18 +220,12 @@ def _effects(
 ) -> tuple[tuple[Effect, ...], tuple[str, ...]]:
     """The effect of uniform sampling and of each weighting; their warnings become notes."""
     chosen = [weighting for weighting in weightings if not isinstance(weighting, Uniform)]
-    effects, notes = [], []
-    with warnings.catch_warnings(record=True) as caught:
-        warnings.simplefilter("always", UpweightWarning)
+    effects = []
+    with collecting_warnings() as notes:
         for weighting in [Uniform(), *chosen]:
             weights = resolve_weights(weighting, dataset)
             effects.append(
                 measure_effect(weighting_name(weighting), weights, dataset, starts, good, confidence=confidence)
             )
-    for warning in caught:
-        if issubclass(warning.category, UpweightWarning):
-            notes.append(str(warning.message))
-        else:
-            warnings.warn_explicit(warning.message, warning.category, warning.filename, warning.lineno)
     # Which weighting met the incomplete episodes does not matter here: they are counted above.
     return tuple(effects), tuple(dict.fromkeys(note for note in notes if "are incomplete" not in note))

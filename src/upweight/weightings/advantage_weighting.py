@@ -17,7 +17,7 @@ from upweight.base.names import hint
 from upweight.data.baseline import LinearBaseline
 from upweight.data.dataset import Dataset
 from upweight.data.ridge_baseline import RidgeBaseline
-from upweight.weightings.boltzmann import boltzmann, check_temperature
+from upweight.weightings.boltzmann import boltzmann, check_temperature, min_max
 from upweight.weightings.weighting import Weighting
 
 Baseline = Callable[[NDArray[Any], NDArray[np.float64]], NDArray[np.float64]]
@@ -80,14 +80,19 @@ class AdvantageWeighting(Weighting):
         return returns - values
 
     def weigh(self, dataset: Dataset, eligible: NDArray[np.int64]) -> NDArray[np.float64]:
-        returns = dataset.returns[eligible]
         advantages = self.advantages(dataset, eligible)
-        negligible = NOISE * float(np.ptp(returns))
+        return boltzmann(self.scaled(dataset, eligible, advantages), self.temperature)
+
+    def scaled(
+        self, dataset: Dataset, eligible: NDArray[np.int64], advantages: NDArray[np.float64]
+    ) -> NDArray[np.float64]:
+        r"""[K] :math:`\hat A_i`: what is left to do depends on the temperature alone."""
+        negligible = NOISE * float(np.ptp(dataset.returns[eligible]))
         if 0 < np.ptp(advantages) <= negligible:
             warnings.warn(
                 f"{dataset.source}: the initial state explains the return of every episode exactly, so no episode "
                 "has an advantage over another; advantage-weighting equals uniform weighting",
                 UpweightWarning,
-                stacklevel=3,
+                stacklevel=4,
             )
-        return boltzmann(advantages, self.temperature, negligible=negligible)
+        return min_max(advantages, negligible=negligible)

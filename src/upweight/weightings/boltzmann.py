@@ -18,15 +18,16 @@ def check_temperature(temperature: float) -> None:
         )
 
 
-def boltzmann(values: NDArray[np.float64], temperature: float, *, negligible: float = 0.0) -> NDArray[np.float64]:
-    r"""[N] :math:`\exp((\hat x_i - 1)/\alpha)` with :math:`\hat x = (x - \min x)/(\max x - \min x)`.
-
-    The best value gets 1, so nothing overflows however small the temperature :math:`\alpha`. Values whose range
-    is not above ``negligible`` are taken as equal, which means uniform weights.
-    """
+def min_max(values: NDArray[np.float64], *, negligible: float = 0.0) -> NDArray[np.float64]:
+    r"""[N] :math:`\hat x = (x - \min x)/(\max x - \min x)`; all 1 where the range is not above ``negligible``."""
     scale = max(float(np.abs(values).max()), np.finfo(np.float64).tiny)
     scaled = values / scale  # so that the range cannot overflow
     low, high = scaled.min(), scaled.max()
     if high - low <= negligible / scale:
         return np.ones(len(values))
-    return np.exp(((scaled - low) / (high - low) - 1.0) / temperature)
+    return (scaled - low) / (high - low)
+
+
+def boltzmann(scaled: NDArray[np.float64], temperature: float) -> NDArray[np.float64]:
+    r"""[N] :math:`\exp((\hat x_i - 1)/\alpha)`: the best gets 1, so nothing overflows however small :math:`\alpha`."""
+    return np.exp((scaled - 1.0) / temperature)

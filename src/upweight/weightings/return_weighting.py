@@ -7,7 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from upweight.data.dataset import Dataset
-from upweight.weightings.boltzmann import boltzmann, check_temperature
+from upweight.weightings.boltzmann import boltzmann, check_temperature, min_max
 from upweight.weightings.weighting import Weighting
 
 
@@ -32,4 +32,8 @@ class ReturnWeighting(Weighting):
         check_temperature(self.temperature)
 
     def weigh(self, dataset: Dataset, eligible: NDArray[np.int64]) -> NDArray[np.float64]:
-        return boltzmann(dataset.returns[eligible], self.temperature)
+        return boltzmann(self.scaled(dataset, eligible), self.temperature)
+
+    def scaled(self, dataset: Dataset, eligible: NDArray[np.int64]) -> NDArray[np.float64]:
+        r"""[K] :math:`\hat G_i`: what is left to do depends on the temperature alone."""
+        return min_max(dataset.returns[eligible])

@@ -1,0 +1,59 @@
+"""``upweight explore``: a page on which to see what weighting does."""
+
+import argparse
+import threading
+from pathlib import Path
+
+from upweight.cli.options import add_data, add_overwrite, add_reading, check_free, reading_options
+from upweight.explorer.page import explore
+
+NAME = "explore"
+HELP = "a page with a slider on which to see what weighting does to a dataset"
+AFTER_INTERRUPTION = "no page was written"
+EXAMPLES = """\
+examples:
+  upweight explore mixed.hdf5                        # writes explore.html: open it in a browser
+  upweight explore icu.csv --episode stay_id --timestep hour --observations age,hr --action dose --reward r -o icu.html
+  upweight explore packed/ --serve                   # too large for a page: curves and observations are read when asked for
+
+the page is one file that needs nothing else and opens no connection: weights of RW, AW, Top-x%, Half and Uniform as you
+move the slider, what a run would draw, every episode with its flags, the suggestion with its reasons, and at the
+end the code, the command and the weights of what you chose
+it holds return, length, label and start of every episode, and the rewards of up to a million steps: think before you send it"""
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    add_data(parser)
+    parser.add_argument(
+        "-o", "--output", type=Path, default=Path("explore.html"), help="the page (default: explore.html)"
+    )
+    add_overwrite(parser)
+    parser.add_argument("--title", help="what the page is called (default: as the data are)")
+    parser.add_argument("--env", help="task whose reference scores the suggestion is judged by: hopper, ant, ...")
+    parser.add_argument(
+        "--serve",
+        action="store_true",
+        help="write nothing: serve the page to this machine only (127.0.0.1), under an address nobody can guess, until Ctrl-C",
+    )
+    parser.add_argument("--port", type=int, default=0, help="for --serve (default: one that is free)")
+    add_reading(parser)
+
+
+def run(arguments: argparse.Namespace) -> None:
+    if not arguments.serve:
+        check_free(arguments.output, arguments)
+    explorer = explore(arguments.data, env=arguments.env, title=arguments.title, **reading_options(arguments))
+    if not arguments.serve:
+        print(f"wrote {explorer.save(arguments.output)}: open it in a browser")
+        return
+    with explorer.serve(port=arguments.port) as server:
+        print(f"open {server.address}\nonly this machine can; Ctrl-C ends it", flush=True)
+        try:
+            until_interrupted()
+        except KeyboardInterrupt:
+            print("\nended")
+
+
+def until_interrupted() -> None:
+    """Wait for Ctrl-C."""
+    threading.Event().wait()

@@ -1,0 +1,330 @@
+// The page: what is chosen, what follows from it, and where it is shown.
+import { drawCurves, drawHistogram, Scatter } from "./charts.js";
+import { npz } from "./npz.js";
+import { FLAG, grouped, number, percent, readPage } from "./page_data.js";
+import { EpisodeTable, FLAGS } from "./table.js";
+import { BINS, binsOf, measure, topCount, weigh } from "./weights.js";
+
+const page = readPage(), { facts, episodes, rewards } = page;
+const element = (id) => document.getElementById(id);
+const BATCH = 256, UPDATES = [10_000, 100_000, 1_000_000];
+const range = facts.returns.high - facts.returns.low;
+const bins = binsOf(episodes, facts.returns);
+const effect = (w) => measure(w, episodes, { bins, range, draws: BATCH * state.updates, labelCount: facts.labels.length });
+
+// Two digits, from 10^power on; every slider position is a number that can be read and typed.
+const decades = (power) => (position) => Number(`${10 + (position % 90)}e${power - 1 + Math.floor(position / 90)}`);
+function thresholdAt(position) {
+  const step = range / 200 || 1, digits = Math.min(20, Math.max(0, 1 - Math.floor(Math.log10(step))));
+  return Number((facts.returns.low + (position + 1) * step).toFixed(digits)); // inside the range, so that both sides have some
+}
+const temperature = { setting: "temperature", label: "Temperature", last: 270, at: decades(-2), text: String };
+const WEIGHTINGS = {
+  rw: { title: "RW", python: "ReturnWeighting", slider: temperature },
+  aw: { title: "AW", python: "AdvantageWeighting", slider: temperature },
+  top: { title: "Top-x%", python: "TopFraction", slider: { setting: "fraction", label: "Keep the best", last: 270, at: decades(-3), text: (f) => `${Number((100 * f).toPrecision(2))}%` } },
+  half: { title: "Half", python: "Half", slider: { setting: "threshold", label: "Return above", last: 198, at: thresholdAt, text: number } },
+  uniform: { title: "Uniform", python: "Uniform" },
+};
+const state = { name: "rw", positions: { rw: 90, aw: 90, top: 180, half: 99 }, split: "return", updates: UPDATES[1], weights: null, chosen: -1 };
+if (facts.labels.length === 2) state.split = "0";
+
+const byLabel = () => state.name === "half" && state.split !== "return";
+
+// The weighting that is chosen: its name and settings.
+function choice() {
+  const { slider } = WEIGHTINGS[state.name];
+  if (byLabel()) return { name: "half", high: Number(state.split) };
+  return slider ? { name: state.name, [slider.setting]: slider.at(state.positions[state.name]) } : { name: state.name };
+}
+
+function meaning(chosen, w) {
+  if (w === null) return "Nothing to draw from on one side: Half needs transitions on both.";
+  const ratio = number(Math.exp(1 / (chosen.temperature ?? 1)));
+  return {
+    rw: () => `By return: the best episode counts ${ratio} times as much as the worst.`,
+    aw: () => `By advantage over what the start let expect (${facts.baseline} baseline): the best counts ${ratio} times as much as the worst.`,
+    top: () => `Equal weight on the ${grouped(topCount(episodes, chosen.fraction))} episodes of highest return, none on the others.`,
+    half: () => `Half of the steps from ${byLabel() ? `label ${facts.labels[chosen.high]}` : `returns above ${number(chosen.threshold)}`}, half from the rest.`,
+    uniform: () => "Every step equally often: what offline RL does by default.",
+  }[chosen.name]();
+}
+
+// ---- what is shown ----------------------------------------------------------------------------------------------
+let uniform = null; // what uniform sampling does
+function uniformEffect() {
+  if (uniform?.updates !== state.updates) uniform = { ...effect(weigh(episodes, { name: "uniform" })), updates: state.updates };
+  return uniform;
+}
+const dataBins = new Float64Array(BINS);
+let whole = 0, dataMean = 0;
+for (let i = 0; i < episodes.count; i++) {
+  if (bins[i] < 0) continue;
+  whole += episodes.stands[i];
+  dataMean += episodes.stands[i] * episodes.returns[i];
+  dataBins[bins[i]] += episodes.stands[i];
+}
+dataMean /= whole;
+dataBins.forEach((count, bin) => (dataBins[bin] = count / whole));
+
+// Name, value, what stands beside it, what stands below the name.
+const NUMBERS = [
+  ["Effective episodes", (e) => number(e.effectiveEpisodes)],
+  ["Effective steps", (e) => number(e.effectiveSteps)],
+  ["Return of episodes drawn", (e) => number(e.weightedReturn), (e) => ` ± ${number(e.radius)}`, "95% interval"],
+  ["Return behind a drawn step", (e) => number(e.stepWeightedReturn)],
+  ...(facts.good ? [["Good steps among the first 30", (e) => percent(e.earlyShare), null, `good: ${facts.good}`]] : []),
+  ["Distinct episodes seen", (e) => number(e.distinct)],
+];
+
+function make(tag, text = "", className = "") {
+  const made = document.createElement(tag);
+  made.textContent = text;
+  if (className) made.className = className;
+  return made;
+}
+
+const numberCells = NUMBERS.map(([name, , , about = ""]) => {
+  const row = make("div"), term = make("dt", name), cell = make("dd"), value = make("b"), beside = make("span"), plain = make("small");
+  term.append(make("small", about));
+  cell.append(value, beside, plain);
+  row.append(term, cell);
+  element("numbers").append(row);
+  return { value, beside, plain };
+});
+
+function showNumbers(e) {
+  NUMBERS.forEach(([, text, beside], k) => {
+    numberCells[k].value.textContent = e ? text(e) : "–";
+    numberCells[k].beside.textContent = e && beside ? beside(e) : "";
+    numberCells[k].plain.textContent = `uniform ${text(uniformEffect())}`;
+  });
+}
+
+const SHOWN_LABELS = 8;
+let labelCells = [];
+function setUpLabels() {
+  const plain = uniformEffect();
+  const order = facts.labels.map((_, k) => k).sort((a, b) => plain.perLabel[b] - plain.perLabel[a]);
+  if (!order.length) return;
+  element("labels").append(make("h3", "Share of the steps drawn, by label (line: uniform)"));
+  labelCells = order.slice(0, SHOWN_LABELS).map((k) => {
+    const row = make("div", "", "share"), bar = make("span", "", "bar"), fill = make("i"), line = make("b"), share = make("span");
+    const name = make("span", facts.labels[k]);
+    name.title = facts.labels[k];
+    line.style.left = `${100 * plain.perLabel[k]}%`;
+    bar.append(fill, line);
+    row.append(name, bar, share);
+    element("labels").append(row);
+    return { k, fill, share };
+  });
+  if (order.length > SHOWN_LABELS) element("labels").append(make("p", `and ${grouped(order.length - SHOWN_LABELS)} more`, "small"));
+}
+
+const table = new EpisodeTable(element("table"), page, chooseEpisode);
+const scatter = (canvas, xs, xName) =>
+  new Scatter(element(canvas), { xs, xName, episodes, ...facts.returns, total: facts.episodes, choose: (i) => table.pick(i) });
+const scatters = [scatter("by-length", episodes.lengths, "steps of an episode")];
+if (episodes.start) scatters.push(scatter("by-start", episodes.start, "first principal component of the start"));
+else element("by-start").hidden = true;
+element("about-start").textContent = facts.start;
+
+function drawPictures(e) {
+  drawHistogram(element("histogram"), facts.returns, dataBins, e?.perBin, { mean: dataMean, weightedMean: e?.weightedReturn, count: facts.episodes });
+  for (const each of scatters) each.draw(state.weights, state.chosen);
+  if (state.curve) showCurve(state.curve);
+}
+
+function compute() {
+  const chosen = choice(), weights = (state.weights = weigh(episodes, chosen));
+  return Object.assign(globalThis.explorer, { choice: chosen, weights, effect: weights && effect(weights) });
+}
+
+// Everything that follows from the choice.
+function update() {
+  const { choice: chosen, effect: e } = compute(), { slider } = WEIGHTINGS[chosen.name];
+  element("setting").hidden = !slider || byLabel();
+  element("split-box").hidden = chosen.name !== "half";
+  if (slider) {
+    element("setting-name").textContent = slider.label;
+    element("slider").max = slider.last;
+    element("slider").value = state.positions[chosen.name];
+    element("value").textContent = byLabel() ? "" : slider.text(chosen[slider.setting]);
+    element("slider").setAttribute("aria-valuetext", element("value").textContent);
+  }
+  element("meaning").textContent = meaning(chosen, state.weights);
+  showNumbers(e);
+  for (const { k, fill, share } of labelCells) {
+    fill.style.width = `${100 * (e?.perLabel[k] ?? 0)}%`;
+    share.textContent = e ? percent(e.perLabel[k]) : "–";
+  }
+  drawPictures(e);
+  const told = e ? `Episodes drawn have a mean return of ${number(e.weightedReturn)}; those in the dataset ${number(dataMean)}.` : "";
+  for (const id of ["histogram", "by-length", "by-start"]) element(id).setAttribute("aria-label", told);
+  table.update(state.weights);
+  showCode(chosen);
+}
+
+let asked = false;
+// On the next frame, however often it is asked for.
+function later() {
+  if (asked) return;
+  asked = true;
+  requestAnimationFrame(() => {
+    asked = false;
+    update();
+  });
+}
+
+// ---- an episode -------------------------------------------------------------------------------------------------
+const starts = new Float64Array(rewards ? episodes.count : 0);
+for (let i = 1; i < starts.length; i++) starts[i] = starts[i - 1] + episodes.lengths[i - 1];
+
+async function curveOf(i) {
+  if (rewards) {
+    const own = rewards.subarray(starts[i], starts[i] + episodes.lengths[i]);
+    let sum = 0;
+    return { steps: Uint32Array.from(own, (_, t) => t), rewards: own, returns: Float64Array.from(own, (r) => (sum += r)) };
+  }
+  return facts.served ? (await fetch(`episode/${episodes.number[i]}`)).json() : null;
+}
+
+async function chooseEpisode(i) {
+  state.chosen = i;
+  const told = [`Episode ${grouped(episodes.number[i])}`, `return ${number(episodes.returns[i])}`, `${grouped(episodes.lengths[i])} steps`, table.flagText(episodes.flags[i])];
+  element("about-episode").textContent = told.filter(Boolean).join(", ");
+  state.curve = await curveOf(i);
+  if (state.chosen !== i) return; // another was chosen meanwhile
+  if (!state.curve) element("about-episode").textContent += ". Rewards are not part of this page: --serve reads them when asked.";
+  for (const id of ["rewards", "sum"]) element(id).hidden = !state.curve;
+  element("observations").hidden = !state.curve?.observations;
+  later();
+}
+
+function showCurve({ steps, rewards: own, returns, observations }) {
+  drawCurves(element("rewards"), steps, [own], { yName: "reward" });
+  drawCurves(element("sum"), steps, [returns], { yName: "return so far", xName: observations ? "" : "step" });
+  if (observations) drawCurves(element("observations"), steps, observations, { yName: `observations, the first ${observations.length}`, xName: "step" });
+  for (const id of ["rewards", "sum", "observations"]) element(id).setAttribute("aria-label", element("about-episode").textContent);
+}
+
+// ---- to take along ----------------------------------------------------------------------------------------------
+function showCode(chosen) {
+  const settings = [], words = [];
+  for (const [key, value] of Object.entries(chosen)) {
+    if (key === "name" || (key === "high" && facts.labels.length === 2)) continue; // two labels: Half knows
+    const given = key === "high" ? facts.labels[value] : value;
+    settings.push(`${key}=${JSON.stringify(given)}`);
+    words.push(`--${key}=${/^[\w.+-]+$/.test(given) ? given : `'${given.replaceAll("'", `'\\''`)}'`}`);
+  }
+  if (chosen.name === "aw" && facts.baseline !== "linear") {
+    settings.push(`baseline=${JSON.stringify(facts.baseline)}`);
+    words.push(`--baseline=${facts.baseline}`);
+  }
+  element("python").textContent = `import upweight as uw\n\n${facts.code.python}\nweights = uw.${WEIGHTINGS[chosen.name].python}(${settings.join(", ")})(ds)\nsampler = uw.EpisodeSampler(ds, weights)`;
+  element("command").textContent = [facts.code.command, `--weighting ${chosen.name}`, ...words, "-o weights.npz"].join(" ");
+  element("download").disabled = facts.sampled || !state.weights;
+}
+
+async function copy(button) {
+  const source = element(button.dataset.of);
+  try {
+    await navigator.clipboard.writeText(source.textContent);
+    button.textContent = "Copied";
+    setTimeout(() => (button.textContent = "Copy"), 1500);
+  } catch {
+    getSelection().selectAllChildren(source); // no clipboard here: ready to be copied by hand
+  }
+}
+
+function download() {
+  const lengths = BigInt64Array.from(episodes.transitions, BigInt);
+  const link = make("a");
+  link.href = URL.createObjectURL(npz({ weights: state.weights, lengths, returns: episodes.returns }));
+  link.download = "weights.npz";
+  link.click();
+  setTimeout(() => URL.revokeObjectURL(link.href), 10_000);
+}
+
+// ---- the beginning ----------------------------------------------------------------------------------------------
+function option(value, text) {
+  const made = make("option", text);
+  made.value = value;
+  return made;
+}
+
+function choose({ name, ...settings }) {
+  const { slider } = WEIGHTINGS[name];
+  state.name = name;
+  document.querySelector(`#tabs input[value=${name}]`).checked = true;
+  const wanted = slider && settings[slider.setting];
+  if (wanted !== undefined) {
+    const miss = (position) => Math.abs(slider.at(position) - wanted);
+    for (let p = 0; p <= slider.last; p++) if (miss(p) < miss(state.positions[name])) state.positions[name] = p;
+  }
+  update();
+}
+
+function setUp() {
+  const { suggestion } = facts;
+  const counted = Object.keys(FLAGS).map((key) => [key, episodes.flags.reduce((sum, flags) => sum + (flags & FLAG[key] ? 1 : 0), 0)]);
+  const cut = counted[0][1];
+  const told = [`${grouped(facts.episodes)} episodes`, `${grouped(facts.steps)} steps`, `returns ${number(facts.returns.low)} to ${number(facts.returns.high)}`];
+  if (cut) told.push(`${grouped(cut)} cut short`);
+  if (facts.labels.length) told.push(facts.labels.length > 4 ? `${grouped(facts.labels.length)} labels` : `labels ${facts.labels.join(", ")}`);
+  element("facts").textContent = told.join(" · ");
+  const { name, ...settings } = suggestion.weighting, taken = Object.entries(settings).map(([key, value]) => `, ${key} ${value}`);
+  element("suggested").textContent = `Suggestion: ${WEIGHTINGS[name].title}${taken.join("")}`;
+  element("reasons").replaceChildren(...suggestion.reasons.map((reason) => make("li", reason)));
+  element("use").addEventListener("click", () => choose(suggestion.weighting));
+  for (const [name, { title }] of Object.entries(WEIGHTINGS)) {
+    const label = make("label", title), input = make("input");
+    Object.assign(input, { type: "radio", name: "weighting", value: name });
+    input.addEventListener("change", () => choose({ name }));
+    label.prepend(input);
+    element("tabs").append(label);
+  }
+  element("slider").addEventListener("input", (event) => {
+    state.positions[state.name] = Number(event.target.value);
+    later();
+  });
+  const sides = facts.labels.length > 2 ? facts.labels.map((name, k) => [k, `label ${name}, and the rest`]) : [];
+  if (facts.labels.length === 2) sides.push(["0", `labels ${facts.labels.join(" and ")}`]);
+  element("split").append(...sides.map(([value, text]) => option(value, text)), option("return", "return"));
+  element("split").value = state.split;
+  element("split").addEventListener("change", (event) => ((state.split = event.target.value), update()));
+  element("updates").append(...UPDATES.map((count) => option(count, grouped(count))));
+  element("updates").value = state.updates;
+  element("updates").addEventListener("change", (event) => ((state.updates = Number(event.target.value)), update()));
+  element("flag").append(option("", `all ${grouped(episodes.count)}`), ...counted.filter(([, count]) => count).map(([key, count]) => option(key, `${FLAGS[key]} (${grouped(count)})`)));
+  for (const button of document.querySelectorAll(".copy")) button.addEventListener("click", () => copy(button));
+  element("download").addEventListener("click", download);
+  setUpLabels();
+  showNotes();
+  new ResizeObserver(later).observe(document.body);
+  matchMedia("(prefers-color-scheme: dark)").addEventListener("change", later);
+  choose(name === "uniform" ? { name: "rw" } : suggestion.weighting);
+  table.pick(table.order[0]);
+}
+
+function showNotes() {
+  const kept = grouped(episodes.count), all = grouped(facts.episodes);
+  if (facts.sampled) {
+    element("sampled").hidden = false;
+    element("sampled").textContent = `The page holds ${kept} of ${all} episodes: the best ones, and a random part of the others, each of which stands for several. Numbers are estimates; the code below gives exact weights.`;
+  }
+  element("about-download").textContent = facts.sampled
+    ? "Not of a sample: take the Python lines or the command."
+    : 'For your own loop; uw.load_weights("weights.npz", ds) reads it back.';
+  const notes = [
+    "Return of episodes drawn: mean if episodes were drawn by weight, of the data and not of a policy trained on them. ± is a Hoeffding bound, which does not cover luck: weights that follow returns favour lucky episodes.",
+    "Effective: the size of a uniform sample worth as much. Distinct: episodes of which a run draws at least one step, on average.",
+    "Weight × N: 1 is what uniform sampling gives. Duplicate: same length, return, and observations and actions at up to 32 places as an earlier episode. Outlier: return beyond three interquartile ranges from the quartiles. Tie: another episode has the same return; Top-x% keeps the earlier.",
+    ...facts.notes,
+    `Made by upweight ${facts.version} from ${facts.source}.`,
+  ];
+  element("notes").replaceChildren(...notes.map((note) => make("li", note)));
+}
+
+globalThis.explorer = { page, compute, update }; // for the console: explorer.weights, explorer.effect
+setUp();
