@@ -23,7 +23,8 @@ class CodesColumn(Column):
 
     def __init__(self, parent: Column, source: str) -> None:
         super().__init__(parent.shape, np.dtype(np.int64))
-        self._parent, self._source, self.is_mapped = parent, source, parent.is_mapped
+        self._parent, self._source = parent, source
+        self._comes_from(parent)
 
     def _read(self) -> Array:
         return self._whole(self._parent.read())

@@ -26,9 +26,8 @@ ReadEpisode = Callable[[int, Index], Array]  # (number of the episode, some of i
 class Column(ABC):
     """M rows of one field of a dataset."""
 
-    is_mapped = (
-        False  # its rows lie in a memory map, checked when they were written: nothing is gained by reading all first
-    )
+    is_mapped = False  # some rows are read without the others, and are checked: nothing is gained by reading all first
+    is_grouped = False  # rows are read in groups, each as a whole: many should be asked for at a time
 
     def __init__(self, shape: tuple[int, ...], dtype: np.dtype) -> None:
         self.shape = shape  # [M, ...]
@@ -63,6 +62,10 @@ class Column(ABC):
         for low in range(first, last, size):
             yield self.rows(np.arange(low, min(low + size, last)))
 
+    def _comes_from(self, *parents: "Column") -> None:
+        self.is_mapped = all(parent.is_mapped for parent in parents)
+        self.is_grouped = any(parent.is_grouped for parent in parents)
+
     @abstractmethod
     def _read(self) -> Array: ...
 
@@ -90,7 +93,8 @@ class GatheredColumn(Column):
 
     def __init__(self, parent: Column, index: Index) -> None:
         super().__init__((len(index), *parent.shape[1:]), parent.dtype)
-        self._parent, self._index, self.is_mapped = parent, index, parent.is_mapped
+        self._parent, self._index = parent, index
+        self._comes_from(parent)
 
     def _read(self) -> Array:
         few = _FEW * len(self._index) < len(self._parent)
@@ -106,7 +110,8 @@ class ConcatenatedColumn(Column):
     def __init__(self, parts: Sequence[Column]) -> None:
         shape = (sum(len(part) for part in parts), *parts[0].shape[1:])
         super().__init__(shape, np.result_type(*(part.dtype for part in parts)))
-        self._parts, self.is_mapped = parts, all(part.is_mapped for part in parts)
+        self._parts = parts
+        self._comes_from(*parts)
 
     def _read(self) -> Array:
         return np.concatenate([part.read() for part in self._parts], dtype=self.dtype)
@@ -176,7 +181,8 @@ class ShiftedColumn(Column):
 
     def __init__(self, observations: Column, last_steps: Index) -> None:
         super().__init__(observations.shape, observations.dtype)
-        self._observations, self._last_steps, self.is_mapped = observations, last_steps, observations.is_mapped
+        self._observations, self._last_steps = observations, last_steps
+        self._comes_from(observations)
 
     def _read(self) -> Array:
         following = np.arange(1, len(self) + 1)

@@ -303,9 +303,9 @@ class Dataset(Shown):
                 f"step {index[wrong][0]} is not the start of a known transition: expected steps that a sampler drew "
                 f"(an episode's first `num_transitions` steps, counted from 0 to {self.num_steps - 1})"
             )
-        observations, actions = self._rows("observations", index), self._rows("actions", index)
+        observations, following = self._observed(index, flags)
         rewards = self._rows("rewards", index) if self.has_rewards else np.full(index.shape, np.nan, np.float32)
-        return Transitions(observations, actions, rewards, self._next_rows(index), (flags & TERMINATED) != 0)
+        return Transitions(observations, self._rows("actions", index), rewards, following, (flags & TERMINATED) != 0)
 
     # ---- other datasets from this one ---------------------------------------------------------------------------
     def subset(self, episodes: ArrayLike) -> "Dataset":
@@ -386,14 +386,14 @@ class Dataset(Shown):
         return array
 
     def _rows(self, name: str, index: NDArray[np.integer]) -> NDArray[Any]:
-        """Of a field: from its memory map, or else from the array, which is read and checked as a whole first."""
+        """Of a field: from its file, or else from the array, which is read and checked as a whole first."""
         column = getattr(self, f"_{name}")
         return column.rows(index) if column.is_mapped else getattr(self, name).take(index, axis=0)
 
-    def _next_rows(self, index: NDArray[np.integer]) -> NDArray[Any]:
-        if self._next_observations is not None:
-            return self._rows("next_observations", index)
-        return self._rows("observations", index + ((self._step_flags.rows(index) & LAST) == 0))
+    def _observed(self, index: NDArray[np.integer], flags: NDArray[np.uint8]) -> Sequence[NDArray[Any]]:
+        if self._next_observations is not None:  # [B, ...] at the steps, which have these flags, and after them
+            return self._rows("observations", index), self._rows("next_observations", index)
+        return np.split(self._rows("observations", np.concatenate([index, index + ((flags & LAST) == 0)])), 2)
 
     @cached_property
     def _step_flags(self) -> Column:

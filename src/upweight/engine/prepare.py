@@ -80,17 +80,21 @@ def gather_rows(
     dataset: Dataset, method: Algorithm, index: NDArray[np.integer], out: NDArray[Any], pool: ThreadPoolExecutor
 ) -> None:
     """The rows of :class:`Data` at ``index`` [m], into ``out`` [m, width]; what must be read as a whole, once before."""
+    rows = len(index) if dataset._observations.is_grouped else _GATHERED_ROWS  # threads would all read the same groups
+    blocks = [slice(first, first + rows) for first in range(0, len(index), rows)]
     _gather_block(dataset, method, index[:1], out[:1])
-    blocks = [slice(first, first + _GATHERED_ROWS) for first in range(0, len(index), _GATHERED_ROWS)]
     for _ in pool.map(lambda block: _gather_block(dataset, method, index[block], out[block]), blocks):
         pass
 
 
 def _gather_block(dataset: Dataset, method: Algorithm, index: NDArray[np.integer], out: NDArray[Any]) -> None:
-    columns = [dataset._rows("observations", index), dataset._rows("actions", index)]
     if method.uses_rewards:
-        ended = (dataset._step_flags.rows(index) & TERMINATED) != 0
-        columns += [dataset._next_rows(index), dataset._rows("rewards", index), ended]
+        flags = dataset._step_flags.rows(index)
+        observations, following = dataset._observed(index, flags)
+        columns = [observations, dataset._rows("actions", index), following, dataset._rows("rewards", index)]
+        columns.append((flags & TERMINATED) != 0)
+    else:
+        columns = [dataset._rows("observations", index), dataset._rows("actions", index)]
     np.concatenate([column.reshape(len(index), -1) for column in columns], axis=1, out=out, casting="unsafe")
 
 

@@ -1,6 +1,6 @@
 """Columns of Parquet files: read by name, a row group at a time, turned into plain arrays."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +12,8 @@ from upweight.base.optional import require
 from upweight.base.progress import track
 from upweight.data.columns import Array, Column, Index
 from upweight.io.format import check_claim, reading
+
+_ROWS_AT_A_TIME = 1 << 16
 
 
 def parquet_module() -> Any:
@@ -84,46 +86,144 @@ def _row_layout(path: Path, name: str) -> tuple[tuple[int, ...], np.dtype]:
         return sample.shape[1:], sample.dtype
 
 
+class Shards:
+    """Files of the same columns, one after the other, and where their row groups begin."""
+
+    def __init__(self, files: Sequence[Path]) -> None:
+        self._groups: list[tuple[Path, int]] = []  # [G] in which file, and its number there
+        rows, self._schemas = [0], dict[Path, Any]()
+        for file in files:
+            with reading(file, "the Parquet footer"), parquet_module().ParquetFile(file) as opened:
+                about, schema = opened.metadata, opened.schema_arrow
+                if about.num_rows:
+                    self._schemas[file] = schema
+                for number in range(about.num_row_groups):
+                    self._groups.append((file, number))
+                    rows.append(about.row_group(number).num_rows)
+        self._firsts = np.cumsum(rows)  # [G + 1] the first row of each, and the end
+        self.paths = list(self._schemas)
+
+    @property
+    def num_rows(self) -> int:
+        return int(self._firsts[-1])
+
+    @property
+    def schema(self) -> Any:
+        return self._schemas[self.paths[0]]
+
+    @property
+    def names(self) -> list[str]:
+        return list(self.schema.names)
+
+    def stamps(self) -> dict[str, list[int]]:
+        """By file, what tells whether it changed."""
+        stats = {path: path.stat() for path in self.paths}
+        return {str(path): [stat.st_size, stat.st_mtime_ns] for path, stat in stats.items()}
+
+    def check_same(self, values: Sequence[str], others: Sequence[str]) -> None:
+        """Refuse files that lack a column, or have ``values`` of another type."""
+        for path, schema in self._schemas.items():
+            for name in (*values, *others):
+                expected, found = (
+                    "none" if name not in each.names else _kind(each.field(name).type) if name in values else "one"
+                    for each in (self.schema, schema)
+                )
+                if expected != found:
+                    raise DatasetError(
+                        f"{path}: column {name!r}: expected {expected}, as in {self.paths[0].name}, found {found}; the files of "
+                        "a dataset have the same columns: convert this one, or leave it out"
+                    )
+
+    def split(self, index: Index) -> Iterator[tuple[Path, int, int, Index, Index]]:
+        """Of every row group that has some of the rows ``index`` [m]: file, number, size, their places in it and in ``index``."""
+        order = np.argsort(index, kind="stable")
+        groups = np.searchsorted(self._firsts, index[order], side="right") - 1
+        numbers, starts = np.unique(groups, return_index=True)
+        for number, places in zip(numbers.tolist(), np.split(order, starts[1:]), strict=True):
+            first, end = self._firsts[number], self._firsts[number + 1]
+            yield *self._groups[number], int(end - first), index[places] - first, places
+
+    def whole_episodes(self, names: Sequence[str]) -> Iterator[dict[str, Array]]:
+        """Some columns, many rows at a time, cut where ``episode_index`` changes."""
+        rest: dict[str, Array] = {}
+        for path in track(self.paths, total=len(self.paths), description="looking for episodes"):
+            with reading(path, "its episodes"), parquet_module().ParquetFile(path) as file:
+                for batch in file.iter_batches(_ROWS_AT_A_TIME, columns=list(names)):
+                    rows = {name: _plain(batch.column(name), key=name, path=path) for name in names}
+                    rest = {name: np.concatenate([rest[name], rows[name]]) for name in names} if rest else rows
+                    ids = rest["episode_index"].reshape(len(rest["episode_index"]), -1)[:, 0]
+                    if len(ends := np.flatnonzero(ids[1:] != ids[:-1])):
+                        yield {name: values[: ends[-1] + 1] for name, values in rest.items()}
+                        rest = {name: values[ends[-1] + 1 :] for name, values in rest.items()}
+        yield rest
+
+
+def _kind(kind: Any) -> str:
+    """A type in words, whatever its lists are called."""
+    pa = require("pyarrow", extra="parquet", purpose="working with Parquet files")
+    depth = 0
+    while pa.types.is_fixed_size_list(kind) or pa.types.is_list(kind) or pa.types.is_large_list(kind):
+        depth, kind = depth + 1, kind.value_type
+    return "lists of " * depth + str(kind)
+
+
+def _plain(values: Any, *, key: str, path: Path) -> Array:
+    """As :func:`to_numpy`, but text may be a label."""
+    if key != "label":
+        return to_numpy(values, key=key, path=path)
+    if values.null_count:
+        raise DatasetError(f"{path}: key 'label': expected a label in every row")
+    return np.asarray(values.to_numpy(zero_copy_only=False), dtype=object)
+
+
 class ParquetColumn(Column):
-    """One column of one or more files; ``row_shape`` folds stored vectors back into images or matrices."""
+    """One column of the shards; ``row_shape`` folds stored vectors back into images or matrices.
+
+    With a ``check`` of rows and where they are, those that are asked for are gathered from their row groups; else all are read.
+    """
 
     def __init__(
-        self, paths: Sequence[Path], name: str, num_rows: Sequence[int], *, row_shape: tuple[int, ...] | None = None
+        self,
+        shards: Shards,
+        name: str,
+        *,
+        row_shape: tuple[int, ...] | None = None,
+        as_float: bool = False,
+        check: Callable[[Array, str], None] | None = None,
     ) -> None:
-        stored, dtype = _row_layout(paths[0], name)
+        path = shards.paths[0]
+        stored, kind = _row_layout(path, name)
         if row_shape is not None and np.prod(row_shape, dtype=object) != np.prod(stored, dtype=object):
             raise DatasetError(
-                f"{paths[0]}: key {name!r}: rows of {stored} numbers do not fold into the recorded shape {row_shape}"
+                f"{path}: key {name!r}: rows of {stored} numbers do not fold into the recorded shape {row_shape}"
             )
-        super().__init__((sum(num_rows), *(stored if row_shape is None else row_shape)), dtype)
-        nbytes = int(np.prod(self.shape, dtype=object)) * dtype.itemsize
-        check_claim(nbytes, sum(path.stat().st_size for path in paths), key=name, path=paths[0])
-        self._paths, self._name, self._num_rows = paths, name, num_rows
+        dtype = np.dtype(np.float64) if as_float and kind.kind != "f" else kind
+        super().__init__((shards.num_rows, *(stored if row_shape is None else row_shape)), dtype)
+        nbytes = int(np.prod(self.shape, dtype=object)) * kind.itemsize
+        check_claim(nbytes, sum(path.stat().st_size for path in shards.paths), key=name, path=path)
+        self._shards, self._name, self._check = shards, name, check
+        self.is_mapped = self.is_grouped = check is not None
 
     def _read(self) -> Array:
-        array = read_column(self._paths, self._name)
+        array = read_column(self._shards.paths, self._name)
         if array.size != np.prod(self.shape, dtype=object):
             raise DatasetError(
-                f"{self._paths[0]}: key {self._name!r}: expected {len(self)} rows of shape {self.shape[1:]}, found "
+                f"{self._shards.paths[0]}: key {self._name!r}: expected {len(self)} rows of shape {self.shape[1:]}, found "
                 f"{array.shape}; the file is damaged, or changed since the dataset was opened"
             )
-        return array.reshape(self.shape)
+        if self._check is not None:
+            self._check(array, str(self._shards.paths[0].parent))
+        return array.reshape(self.shape).astype(self.dtype, copy=False)
 
     def _read_rows(self, index: Index) -> Array:
-        pq = parquet_module()
         out = np.empty((len(index), *self.shape[1:]), self.dtype)
-        first = 0
-        for path, rows in zip(self._paths, self._num_rows, strict=True):
-            with reading(path, f"key {self._name!r}"):
-                file = pq.ParquetFile(path)
-                if file.metadata.num_rows != rows:
+        for path, group, count, within, places in self._shards.split(index):
+            with reading(path, f"key {self._name!r}"), parquet_module().ParquetFile(path) as file:
+                if group >= file.num_row_groups or file.metadata.row_group(group).num_rows != count:
                     raise DatasetError(f"{path}: changed since the dataset was opened")
-                for group in range(file.num_row_groups):
-                    count = file.metadata.row_group(group).num_rows
-                    mine = np.flatnonzero((index >= first) & (index < first + count))
-                    if len(mine):
-                        table = file.read_row_group(group, columns=[self._name])
-                        block = to_numpy(table.column(self._name), key=self._name, path=path)
-                        out[mine] = block.reshape(count, *self.shape[1:])[index[mine] - first]
-                    first += count
+                table = file.read_row_group(group, columns=[self._name])
+                block = to_numpy(table.column(self._name), key=self._name, path=path)
+                if self._check is not None:
+                    self._check(block, f"{path} (row group {group})")
+                out[places] = block.reshape(count, *self.shape[1:])[within]
         return out

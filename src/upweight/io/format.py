@@ -47,6 +47,10 @@ def reading(path: Path, what: str) -> Iterator[None]:
             yield
     except (UpweightError, UpweightWarning):  # the latter where warnings are errors
         raise
+    except FileNotFoundError:
+        raise DatasetError(
+            f"{path}: cannot read {what}: the file is no longer there; put it back, or load what is left anew"
+        ) from None
     except Exception as error:
         text = " ".join(str(error).split())[:200] or type(error).__name__
         raise DatasetError(f"{path}: cannot read {what}: the file is damaged or not what it seems ({text})") from error

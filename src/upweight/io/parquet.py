@@ -10,9 +10,10 @@ one truncated; without it every end is truncated, unless ``done_is_terminal=True
 """
 
 import json
+import os
 import re
 from collections.abc import Sequence
-from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -21,11 +22,12 @@ from numpy.typing import NDArray
 
 from upweight.base.errors import DatasetError
 from upweight.base.optional import require
+from upweight.data.action_codes import check_codes
 from upweight.data.dataset import Dataset
-from upweight.data.segment import segment_by_id
-from upweight.data.validate import as_flags, as_rewards, as_vector
-from upweight.io.arrow_tables import ParquetColumn, parquet_module, read_column, read_columns, schema_names
+from upweight.data.validate import as_episodes, check_finite
+from upweight.io.arrow_tables import ParquetColumn, Shards, parquet_module, read_column, read_columns, schema_names
 from upweight.io.format import Format, listed, no_flags, reading, starts_with
+from upweight.io.parquet_index import INDEX_COLUMNS, FlagsColumn, IndexSettings, kept_index, make_index
 
 VERSION = 1
 _MARK = b"upweight"
@@ -34,8 +36,6 @@ _ROWS_PER_SHARD = 1 << 20
 _OBSERVATIONS = ("observation", "observations", "observation.state", "obs")
 _ACTIONS = ("action", "actions")
 _REWARDS = ("reward", "rewards", "next.reward")
-_TERMINATED = ("terminated", "next.terminated", "terminals")
-_TRUNCATED = ("truncated", "next.truncated", "timeouts")
 
 
 def read(
@@ -44,65 +44,73 @@ def read(
     observation_key: str | None = None,
     action_key: str | None = None,
     done_is_terminal: bool = False,
+    index: bool | str | os.PathLike[str] = False,
 ) -> Dataset:
-    """Episode indices, flags and rewards at once; observations and actions when they are looked at."""
+    """Episodes and returns at once, the other columns when they are looked at.
+
+    ``index`` is for data larger than memory: what is found of the episodes, with their first observations, is kept (in a file of
+    that name, or True: beside the data), and rows are gathered from their row groups when they are needed, never all of them.
+    """
     source = str(path)
-    paths, num_rows = _filled_shards(path)
-    with reading(paths[0], "the Parquet schema"):
-        schema = parquet_module().read_schema(paths[0])
-    names = list(schema.names)
-    own = _own_description(schema.metadata or {}, paths[0])
-    ids = as_vector(
-        read_column(paths, _pick(names, None, ("episode_index",), "episode_index", path)),
-        key="episode_index",
-        source=source,
-    )
-    terminated, truncated = _flags(paths, names, len(ids), done_is_terminal, source)
-    episodes = segment_by_id(ids, terminated, truncated, next_known=False, source=source)
-    reward_name = next((name for name in _REWARDS if name in names), None)
-    rewards = None
-    if reward_name is not None:
-        rewards = as_rewards(read_column(paths, reward_name), key=reward_name, num_steps=len(ids), source=source)
-    has_next = "next_observation" in names
-    first = episodes.starts
-    complete, known = episodes.complete, np.full(len(episodes), has_next)
-    if "complete" in names:
-        complete = complete & as_flags(read_column(paths, "complete"), key="complete", source=source)[first]
-    if "final_known" in names and has_next:
-        known = as_flags(read_column(paths, "final_known"), key="final_known", source=source)[first]
-    row_shape, action_shape = own.get("observation_shape"), own.get("action_shape")
-    observation_name = _pick(names, observation_key, _OBSERVATIONS, "observation", path)
+    log = _filled_shards(path)
+    names, own = log.names, _own_description(log.schema.metadata or {}, log.paths[0])
+    _pick(names, None, ("episode_index",), "episode_index", path)
+    observations = _pick(names, observation_key, _OBSERVATIONS, "observation", path)
+    actions = _pick(names, action_key, _ACTIONS, "action", path)
+    rewards = next((name for name in _REWARDS if name in names), None)
+    following = "next_observation" if "next_observation" in names else None
+    values = [name for name in (observations, actions, rewards, following) if name is not None]
+    log.check_same(values, INDEX_COLUMNS)
+
+    def column(name: str, shape: tuple[int, ...] | None) -> ParquetColumn:
+        check = partial(_check_rows, name, own.get("num_actions") if name == actions else None) if index else None
+        return ParquetColumn(log, name, row_shape=shape, as_float=name == rewards, check=check)
+
+    shape = own.get("observation_shape")
+    observed, taken = column(observations, shape), column(actions, own.get("action_shape"))
+    earned = None if rewards is None else column(rewards, ())
+    after = None if following is None else column(following, shape)
+    about = IndexSettings(rewards, observations if index else None, done_is_terminal)
+    make = partial(make_index, log, about, source=source)
+    found = make() if not index else kept_index(path, None if index is True else Path(index), log, about, make)
+    episodes = as_episodes(found.__getitem__, has_next=following is not None, source=source)
+    first = found.get("initial_observations")
     return Dataset.assemble(
-        episodes=replace(episodes, complete=complete, final_known=known),
-        observations=ParquetColumn(paths, observation_name, num_rows, row_shape=row_shape),
-        actions=ParquetColumn(
-            paths, _pick(names, action_key, _ACTIONS, "action", path), num_rows, row_shape=action_shape
-        ),
-        rewards=rewards,
-        next_observations=ParquetColumn(paths, "next_observation", num_rows, row_shape=row_shape) if has_next else None,
-        labels=_labels(paths, first) if "label" in names else None,
+        episodes=episodes,
+        observations=observed,
+        actions=taken,
+        rewards=earned,
+        next_observations=after,
+        returns=found.get("returns"),
+        initial_observations=None if first is None else first.reshape(-1, *observed.shape[1:]),
+        flags=FlagsColumn(episodes) if index else None,
+        labels=found.get("labels"),
         num_actions=own.get("num_actions"),
         metadata=own.get("metadata"),
         source=source,
     )
 
 
+def _check_rows(key: str, num_actions: int | None, rows: NDArray[Any], source: str) -> None:
+    check_finite(rows, key=key, source=source)
+    check_codes(rows, num_actions, source=source)
+
+
 def flags(path: Path, name: str) -> NDArray[Any]:
     """[M] a column, also without its ``next.``, or of the progress that LeRobot keeps beside it; or an entry of its episode
     metadata, repeated for the steps."""
-    paths, _ = _filled_shards(path)
-    with reading(paths[0], "the Parquet schema"):
-        names = parquet_module().read_schema(paths[0]).names
+    log = _filled_shards(path)
+    names = log.names
     for column in (name, f"next.{name}"):
         if column in names:
-            return read_column(paths, column)
+            return read_column(log.paths, column)
     progress = path / "sarm_progress.parquet"
     if progress.is_file() and {name, "index"} <= set(schema_names(progress)):
         return read_column([progress], name)[np.argsort(read_column([progress], "index"))]
     known, also = _episode_metadata(path / "meta", name)
     if not known:
         raise no_flags(path, name, {*names, *also})
-    numbers, steps = np.unique(read_column(paths, "episode_index"), return_inverse=True)
+    numbers, steps = np.unique(read_column(log.paths, "episode_index"), return_inverse=True)
     if missing := [number for number in numbers.tolist() if number not in known]:
         raise DatasetError(f"{path}: key {name!r}: the metadata say nothing of episode {missing[0]}")
     return np.array([known[number] for number in numbers.tolist()])[steps]
@@ -165,19 +173,14 @@ def is_own(file: Path) -> bool:
         return _MARK in (parquet_module().read_schema(file).metadata or {})
 
 
-def _filled_shards(path: Path) -> tuple[list[Path], list[int]]:
-    """The files that have rows, and how many."""
-    pq = parquet_module()
-    rows = {}
-    for shard in shards(path):
-        with reading(shard, "the Parquet footer"):
-            rows[shard] = pq.ParquetFile(shard).metadata.num_rows
-    if not rows:
+def _filled_shards(path: Path) -> Shards:
+    files = shards(path)
+    if not files:
         raise DatasetError(f"{path}: expected Parquet files, found none")
-    filled = {shard: count for shard, count in rows.items() if count}
-    if not filled:
+    found = Shards(files)
+    if not found.num_rows:
         raise DatasetError(f"{path}: expected at least one step, found none")
-    return list(filled), list(filled.values())
+    return found
 
 
 def _natural(text: str) -> list[tuple[bool, int, str]]:
@@ -195,25 +198,6 @@ def _pick(names: Sequence[str], wanted: str | None, usual: Sequence[str], what: 
         f"{path}: missing key {wanted or what!r}; the file has {listed(names)}. Say which column is what: episode=..., "
         "observations=[...], actions=..., rewards=... (--episode and so on, or a TOML file beside it; see docs/formats.md)"
     )
-
-
-def _flags(
-    paths: Sequence[Path], names: Sequence[str], num_steps: int, done_is_terminal: bool, source: str
-) -> tuple[NDArray[np.bool_], NDArray[np.bool_] | None]:
-    def flag(name: str) -> NDArray[np.bool_]:
-        return as_flags(read_column(paths, name), key=name, num_steps=num_steps, source=source)
-
-    terminated = next((name for name in _TERMINATED if name in names), None)
-    truncated = next((name for name in _TRUNCATED if name in names), None)
-    if terminated is not None:
-        return flag(terminated), None if truncated is None else flag(truncated)
-    if "next.done" in names:
-        done = flag("next.done")
-        if done_is_terminal:
-            return done, None
-        if "next.success" in names:
-            return done & flag("next.success"), None
-    return np.zeros(num_steps, bool), None
 
 
 def _own_description(metadata: dict[bytes, bytes], path: Path) -> dict[str, Any]:
@@ -248,17 +232,6 @@ def _episode_metadata(folder: Path, name: str) -> tuple[dict[int, Any], set[str]
             entries += read_columns(shard, [*({"episode_index", name} & here)]).to_pylist()
     said = [entry for entry in entries if entry.get(name) is not None and "episode_index" in entry]
     return {entry["episode_index"]: entry[name] for entry in said}, names
-
-
-def _labels(paths: Sequence[Path], first: NDArray[np.int64]) -> NDArray[np.str_]:
-    parts = []
-    for path in paths:
-        with reading(path, "key 'label'"):
-            column = read_columns(path, ["label"]).column(0)
-            if column.null_count:
-                raise DatasetError(f"{path}: key 'label': expected a label in every row")
-            parts.append(np.asarray(column.to_numpy(), dtype=object))
-    return np.concatenate(parts)[first].astype(str)
 
 
 def _native(array: NDArray[Any]) -> NDArray[Any]:
