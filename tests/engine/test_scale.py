@@ -6,6 +6,7 @@ import pytest
 import upweight as uw
 from support.datasets import far_log, with_arrays
 from support.training import dataset_for
+from upweight.engine.prepare import action_bounds
 from upweight.engine.scale import far_columns, narrow_actions, warn_of_scale
 
 
@@ -44,13 +45,13 @@ def test_the_warning_names_columns_and_what_helps_in_both_ways_in() -> None:
 @pytest.mark.parametrize(("reach", "narrow"), [(1, False), (0.2, False), (0.03, True), (500, False), (0, False)])
 def test_actions_that_fill_little_of_their_range(reach: float, narrow: bool) -> None:
     actions = reach * np.random.default_rng(0).uniform(-1, 1, (500, 2))
-    assert list(narrow_actions(actions)) == ([0, 1] if narrow else [])
+    assert list(narrow_actions(actions, *action_bounds([actions]))) == ([0, 1] if narrow else [])
 
 
 def test_an_outlier_makes_the_range_of_actions() -> None:
     actions = np.random.default_rng(0).uniform(-1, 1, (500, 2))
     actions[3, 1] = 1e6
-    assert list(narrow_actions(actions)) == [1]
+    assert list(narrow_actions(actions, *action_bounds([actions]))) == [1]
 
 
 def test_normalised_observations_are_nobodys_trouble() -> None:
@@ -81,4 +82,4 @@ def test_only_the_episodes_that_runs_learn_from_count() -> None:
 def test_no_alarm_on_the_tasks_of_the_paper(task: str, kind: str) -> None:
     ds = uw.make_dataset(f"{task}-{kind}", steps=2000)
     assert far_columns(ds.observations) == {}
-    assert narrow_actions(ds.actions) == {}
+    assert narrow_actions(ds.actions, *action_bounds([ds.actions])) == {}

@@ -1,3 +1,5 @@
+from pathlib import Path
+
 import numpy as np
 import pytest
 from hypothesis import given, settings, strategies as st
@@ -135,3 +137,11 @@ def test_support_does_not_depend_on_units(seed: int, scale: float, shift: float)
     assert 0 <= one.outside <= 1
     assert other.distance == pytest.approx(one.distance, abs=0.02)
     assert other.outside == pytest.approx(one.outside, abs=0.03)
+
+
+def test_of_packed_data_some_rows_are_gathered(tmp_path: Path) -> None:
+    ds = follower(noise=0.1)
+    packed = uw.pack(ds, tmp_path / "a.packed").subset(np.arange(ds.num_episodes))
+    for look in (action_errors, supports):
+        assert look(packed, HELD, [COPY]) == look(ds, HELD, [COPY])
+    assert not packed._observations.is_loaded and not packed._actions.is_loaded

@@ -81,8 +81,9 @@ class Comparison:
 
     def agreements(self, policies: Sequence[Policy]) -> list[Agreement]:
         """One for each run; warns of policies that learned nothing."""
+        rows = {id(steps): logged_rows(self._data, steps) for steps in self._steps}  # of which runs share some
         pairs = zip(policies, self._steps, strict=True)
-        found = [agreement(policy, self._data, steps, held_out=self.held is not None) for policy, steps in pairs]
+        found = [agreement(policy, *rows[id(steps)], held_out=self.held is not None) for policy, steps in pairs]
         _warn(self._data.source, self._runs, found)
         return found
 
@@ -102,14 +103,20 @@ def draw_steps(
     return drawn if steps is None else steps[drawn]
 
 
-def agreement(policy: Policy, data: Dataset, steps: NDArray[np.int64], *, held_out: bool) -> Agreement:
-    """Of a policy with the log, on the given steps."""
-    logged = data.actions[steps].reshape(len(steps), -1)  # [n, a]
-    actions = policy.act(data.observations[steps].reshape(len(steps), -1)).reshape(len(steps), -1)
+def logged_rows(data: Dataset, steps: NDArray[np.int64]) -> tuple[NDArray[Any], NDArray[Any]]:
+    """Observations [n, d] and actions [n, a] of steps."""
+    observations, actions = (data._rows(name, steps).reshape(len(steps), -1) for name in ("observations", "actions"))
+    return observations, actions
+
+
+def agreement(policy: Policy, observations: NDArray[Any], logged: NDArray[Any], *, held_out: bool) -> Agreement:
+    """Of a policy with the log, whose actions these are at these observations."""
+    steps = len(logged)
+    actions = policy.act(observations).reshape(steps, -1)
     if policy.is_discrete:
-        most = np.unique(logged, return_counts=True)[1].max() / len(steps)
+        most = np.unique(logged, return_counts=True)[1].max() / steps
         error, same = float(np.mean(actions != logged)), bool(np.ptp(actions) == 0)
-        return Agreement(error, float(1 - most), same, at_bounds=False, held_out=held_out, steps=len(steps))
+        return Agreement(error, float(1 - most), same, at_bounds=False, held_out=held_out, steps=steps)
     assert policy.action_low is not None and policy.action_high is not None
     middle, half = (policy.action_high + policy.action_low) / 2, (policy.action_high - policy.action_low) / 2
     logged, actions = ((np.asarray(part, np.float64) - middle) / half for part in (logged, actions))
@@ -120,7 +127,7 @@ def agreement(policy: Policy, data: Dataset, steps: NDArray[np.int64], *, held_o
         same=bool((actions.std(axis=0) <= _SAME * logged.std(axis=0))[varies].all()),
         at_bounds=bool((np.abs(actions) > _BOUND).all()),
         held_out=held_out,
-        steps=len(steps),
+        steps=steps,
     )
 
 

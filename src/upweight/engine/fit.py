@@ -6,7 +6,7 @@ import numpy as np
 
 from upweight.base.errors import DatasetError
 from upweight.data.dataset import Dataset
-from upweight.engine.prepare import action_bounds, action_size
+from upweight.engine.prepare import action_bounds, action_size, blocks
 from upweight.policies.policy import Policy
 
 _INSIDE = 0.5  # share of logged actions that must lie within a policy's bounds, or the bounds are of something else
@@ -39,7 +39,7 @@ def check_fit(dataset: Dataset, policies: Sequence[Policy], names: Sequence[str]
 def _check_bounds(dataset: Dataset, policy: Policy, name: str) -> None:
     """The log may go a little beyond the bounds of a policy that learned from part of it; not with most of its actions."""
     assert policy.action_low is not None and policy.action_high is not None
-    low, high = action_bounds(dataset.actions.reshape(dataset.num_steps, -1))
+    low, high = action_bounds(blocks(dataset, "actions"))
     reach = (policy.action_high - policy.action_low) / (high - low)
     if (widest := reach.max()) > _REACH:
         column = int(reach.argmax())
@@ -49,7 +49,7 @@ def _check_bounds(dataset: Dataset, policy: Policy, name: str) -> None:
             "was it trained on other data, or in another unit?"
         )
     steps = np.linspace(0, dataset.num_steps - 1, min(dataset.num_steps, _LOOKED_AT)).astype(np.int64)
-    logged = dataset.actions[steps].reshape(len(steps), -1)
+    logged = dataset._rows("actions", steps).reshape(len(steps), -1)
     slack = 1e-6 + 1e-3 * (policy.action_high - policy.action_low)
     inside = (logged >= policy.action_low - slack) & (logged <= policy.action_high + slack)
     if (worst := inside.mean(axis=0).min()) < _INSIDE:

@@ -48,7 +48,7 @@ from upweight.engine.losses import td_target
 from upweight.engine.nn import MLP, adam_step, apply_mlp, init_adam, init_mlp, soft_update
 from upweight.engine.plan import USABLE_SHARE, agent_bytes, data_bytes
 from upweight.engine.population import Agents, Program
-from upweight.engine.prepare import action_bounds, make_agents, make_data, make_parts, make_setup
+from upweight.engine.prepare import action_bounds, blocks, make_agents, make_data, make_parts, make_setup
 from upweight.engine.run import Run
 from upweight.engine.schedule import make_schedule
 from upweight.policies.policy import Policy
@@ -248,7 +248,7 @@ def evaluate_policies(
         setup = make_setup(dataset, precision)
         if dataset.discrete_actions:  # of which there may be more than the log shows
             setup = setup._replace(action_size=len(policies[0].layers[-1][1]))
-        bounds = None if dataset.discrete_actions else action_bounds(dataset.actions.reshape(dataset.num_steps, -1))
+        bounds = None if dataset.discrete_actions else action_bounds(blocks(dataset, "actions"))
         task = _Task(part, dataset.initial_observations[asked], seeds, updates, config, setup, bounds, resample)
         size = _policies_at_once(task, policies)
         groups = [policies[first : first + size] for first in range(0, len(policies), size)]

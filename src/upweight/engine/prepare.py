@@ -1,8 +1,9 @@
 """From a dataset and runs to the arrays of a compiled program."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import cached_property
+from itertools import count
 from typing import Any
 
 import jax
@@ -33,14 +34,24 @@ ACTION_SLACK = 1e-3  # how far beyond [-1, 1] an action may be and count as roun
 PRECISIONS = {"float32": ("float32", "float32"), "bfloat16": ("float32", "bfloat16"), "float64": ("float64", "float64")}
 
 
+def blocks(dataset: Dataset, name: str, steps: NDArray[np.int64] | None = None) -> Iterator[NDArray[Any]]:
+    """[m, ...] a field at these steps (None: all), flat and some at a time: it may be larger than memory."""
+    count = dataset.num_steps if steps is None else len(steps)
+    for first in range(0, count, _BLOCK_ROWS):
+        last = min(first + _BLOCK_ROWS, count)
+        index = np.arange(first, last) if steps is None else steps[first:last]
+        yield dataset._rows(name, index).reshape(len(index), -1)
+
+
 def action_size(dataset: Dataset) -> int:
     """Numbers in an action; of discrete ones, how many there are as the dataset says or, else, as were taken."""
-    actions = dataset.actions.reshape(dataset.num_steps, -1)
+    width = int(np.prod(dataset.action_shape))
     if not dataset.discrete_actions:
-        return int(actions.shape[1])
-    if actions.shape[1] != 1 or actions.min() < 0:
+        return width
+    low, high = np.transpose([(block.min(), block.max()) for block in blocks(dataset, "actions")])
+    if width != 1 or low.min() < 0:
         raise DatasetError(f"{dataset.source}: key 'actions': expected one whole number from 0 per step")
-    return dataset.num_actions or int(actions.max()) + 1
+    return dataset.num_actions or int(high.max()) + 1
 
 
 def make_setup(dataset: Dataset, precision: str, kernels: str = "auto") -> Setup:
@@ -150,9 +161,13 @@ def make_agents(runs: Sequence[Run], parts: Sequence["Part"], setup: Setup, num_
     )
 
 
-def action_bounds(actions: NDArray[Any]) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
-    """What -1 and 1 stand for, per dimension: themselves, or the range seen where actions go beyond by more than rounding."""
-    low, high = actions.min(axis=0), actions.max(axis=0)
+def action_bounds(actions: Iterable[NDArray[Any]]) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
+    """What -1 and 1 stand for, per dimension: themselves, or the range seen where actions go beyond by more than rounding.
+
+    ``actions`` come in blocks [m, a].
+    """
+    lows, highs = zip(*((block.min(axis=0), block.max(axis=0)) for block in actions), strict=True)
+    low, high = np.min(lows, axis=0), np.max(highs, axis=0)
     inside = (low >= -1 - ACTION_SLACK) & (high <= 1 + ACTION_SLACK)
     low = np.where(inside, -1, low)
     high = np.where(inside, 1, np.where(high > low, high, low + 1))
@@ -180,35 +195,40 @@ class Part:
             self._weights[key] = resolve_weights(weighting, self.own)
         return self._weights[key]
 
-    def _rows(self, column: NDArray[Any]) -> NDArray[Any]:
-        """Of the steps of its episodes, each once, as [m, ...]."""
-        column = column.reshape(self.whole.num_steps, -1)
+    @cached_property
+    def _steps(self) -> NDArray[np.int64] | None:
+        """Those of its episodes, each once; None: all."""
         is_all = len(self._used) == self.whole.num_episodes
-        return column if is_all else column[self.whole.episodes.steps_of(self._used)]
+        return None if is_all else self.whole.episodes.steps_of(self._used)
 
     @cached_property
     def observation_statistics(self) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
         """Mean and standard deviation (plus a little) of observations over trainable steps, unweighted."""
-        rows = self._rows(self.whole.observations)
-        blocks = [slice(first, min(first + _BLOCK_ROWS, len(rows))) for first in range(0, len(rows), _BLOCK_ROWS)]
         total = self.multiplicity @ self.whole.num_transitions
-        mean = np.asarray(sum(self._counts(block) @ rows[block].astype(np.float64) for block in blocks) / total)
-        variance = sum(self._counts(block) @ (rows[block] - mean) ** 2 for block in blocks) / total
-        return mean, np.sqrt(variance) + SCALE_FLOOR
 
-    def _counts(self, block: slice) -> NDArray[np.float64]:
-        """How often each of some steps counts: as often as its episode, or not at all if it cannot be learned from."""
+        def mean_of(change: Callable[[NDArray[Any]], NDArray[Any]]) -> NDArray[np.float64]:
+            places, parts = count(step=_BLOCK_ROWS), blocks(self.whole, "observations", self._steps)
+            return np.asarray(
+                sum(self._counts(first, len(rows)) @ change(rows) for first, rows in zip(places, parts, strict=False))
+                / total
+            )
+
+        mean = mean_of(lambda rows: rows.astype(np.float64))
+        return mean, np.sqrt(mean_of(lambda rows: (rows - mean) ** 2)) + SCALE_FLOOR
+
+    def _counts(self, at: int, size: int) -> NDArray[np.float64]:
+        """How often each of ``size`` steps counts: as often as its episode, or not at all if it cannot be learned from."""
         lengths, ends = self.whole.lengths[self._used], np.cumsum(self.whole.lengths[self._used])
-        first, last = np.searchsorted(ends, [block.start, block.stop - 1], side="right")
+        first, last = np.searchsorted(ends, [at, at + size - 1], side="right")
         span = slice(first, last + 1)
         counts = np.repeat(self.multiplicity[self._used][span], lengths[span])
         begin = ends[first] - lengths[first]
         counts[ends[span] - 1 - begin] *= (self.whole.num_transitions == self.whole.lengths)[self._used][span]
-        return counts[block.start - begin : block.stop - begin]
+        return counts[at - begin : at - begin + size]
 
     @cached_property
     def action_bounds(self) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
-        return action_bounds(self._rows(self.whole.actions))
+        return action_bounds(blocks(self.whole, "actions", self._steps))
 
     @cached_property
     def reward_scale(self) -> float:

@@ -19,7 +19,7 @@ from upweight.base.errors import UpweightWarning
 from upweight.base.text import number
 from upweight.data.dataset import Dataset
 from upweight.data.validate import as_episode_index
-from upweight.engine.prepare import action_bounds
+from upweight.engine.prepare import action_bounds, blocks
 from upweight.engine.run import Run
 
 LARGE = 30.0  # root mean square of an observation
@@ -35,14 +35,16 @@ _SHOWN = 3  # columns in a warning
 def warn_of_scale(dataset: Dataset, runs: Sequence[Run]) -> None:
     """A warning if observations that runs take as they are are far from unit scale, and one if actions are."""
     plain = [run for run in runs if not run.config.normalize_observations]
-    if plain and (far := far_columns(_spaced(dataset.observations, _steps(dataset, plain)))):
+    if plain and (far := far_columns(_spaced(dataset, "observations", _steps(dataset, plain)))):
         names = ", ".join(dict.fromkeys(run.method.name for run in plain))
         _warn(
             f"{dataset.source}: observations are far from the unit scale that networks learn from, and not normalised for "
             f"{names}. What helps: --set normalize_observations=true (uw.algorithm_config(..., normalize_observations=True)). "
             f"{_list(far)}"
         )
-    if not dataset.discrete_actions and (narrow := narrow_actions(_flat(dataset.actions, _steps(dataset, runs)))):
+    steps = _steps(dataset, runs)
+    bounds = None if dataset.discrete_actions else action_bounds(blocks(dataset, "actions", steps))
+    if bounds is not None and (narrow := narrow_actions(_spaced(dataset, "actions", steps), *bounds)):
         _warn(
             f"{dataset.source}: actions fill little of the range that policies have. What helps: give them in a unit in which "
             f"they go beyond 1 (they are then scaled by the range seen), or clip outliers. {_list(narrow)}"
@@ -62,10 +64,9 @@ def far_columns(observations: NDArray[Any]) -> dict[int, str]:
     return {int(place): f"mean {number(mean[place])}, std {number(std[place])}" for place in np.flatnonzero(far)}
 
 
-def narrow_actions(actions: NDArray[Any]) -> dict[int, str]:
-    """Dimensions of actions [m, a] that change, but within a small part of the bounds that policies have."""
-    low, high = action_bounds(actions)
-    first, last = np.quantile(_spaced(actions, None), _MOST, axis=0)
+def narrow_actions(actions: NDArray[Any], low: NDArray[Any], high: NDArray[Any]) -> dict[int, str]:
+    """Dimensions of actions [m, a] that change, but within a small part of the bounds [a] that policies have."""
+    first, last = np.quantile(actions, _MOST, axis=0)
     narrow = (last > first) & (last - first < NARROW * (high - low))
     return {
         int(place): f"90% within [{number(first[place])}, {number(last[place])}] of [{low[place]:g}, {high[place]:g}]"
@@ -82,17 +83,11 @@ def _steps(dataset: Dataset, runs: Sequence[Run]) -> NDArray[np.int64] | None:
     return dataset.episodes.steps_of(np.unique(np.concatenate(index)))
 
 
-def _spaced(column: NDArray[Any], steps: NDArray[np.int64] | None) -> NDArray[Any]:
-    """[m, d] some rows of these steps"""
-    count = len(column if steps is None else steps)
+def _spaced(dataset: Dataset, name: str, steps: NDArray[np.int64] | None) -> NDArray[Any]:
+    """[m, d] some rows of these steps (None: all)"""
+    count = dataset.num_steps if steps is None else len(steps)
     places = np.linspace(0, count - 1, min(count, _LOOKED_AT)).astype(np.int64)
-    return _flat(column, places if steps is None else steps[places])
-
-
-def _flat(column: NDArray[Any], steps: NDArray[np.int64] | None) -> NDArray[Any]:
-    """[m, d]; no copy of all steps, which may be many."""
-    rows = column if steps is None else column[steps]
-    return rows.reshape(len(rows), -1)
+    return dataset._rows(name, places if steps is None else steps[places]).reshape(len(places), -1)
 
 
 def _list(columns: dict[int, str]) -> str:

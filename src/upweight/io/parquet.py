@@ -14,6 +14,7 @@ import os
 import re
 from collections.abc import Sequence
 from functools import partial
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -24,6 +25,7 @@ from upweight.base.errors import DatasetError
 from upweight.base.optional import require
 from upweight.data.action_codes import check_codes
 from upweight.data.dataset import Dataset
+from upweight.data.segment import LAST, TERMINATED
 from upweight.data.validate import as_episodes, check_finite
 from upweight.io.arrow_tables import ParquetColumn, Shards, parquet_module, read_column, read_columns, schema_names
 from upweight.io.format import Format, listed, no_flags, reading, starts_with
@@ -118,23 +120,40 @@ def flags(path: Path, name: str) -> NDArray[Any]:
 
 def write(dataset: Dataset, path: Path) -> list[str]:
     """Nothing is lost. A path ending in .parquet becomes one file, any other a folder of shards of whole episodes."""
-    pa = require("pyarrow", extra="parquet", purpose="working with Parquet files")
     pq = parquet_module()
-    episodes = dataset.episodes
-    of_step = np.repeat(np.arange(len(episodes)), episodes.lengths)
+    tables = (_table(dataset, first, last) for first, last in dataset.episodes.spans(_ROWS_PER_SHARD))
+    if path.suffix == ".parquet":
+        first = next(tables)
+        with pq.ParquetWriter(path, first.schema) as file:
+            for table in chain([first], tables):
+                file.write_table(table, row_group_size=_ROWS_PER_GROUP)
+        return []
+    path.mkdir()
+    for number, table in enumerate(tables):
+        pq.write_table(table, path / f"part-{number:05d}.parquet", row_group_size=_ROWS_PER_GROUP)
+    return []
+
+
+def _table(dataset: Dataset, first: int, last: int) -> Any:
+    """Of episodes ``first`` to ``last``."""
+    pa = require("pyarrow", extra="parquet", purpose="working with Parquet files")
+    episodes, numbers = dataset.episodes, np.arange(first, last)
+    steps, of_step = episodes.steps_of(numbers), np.repeat(numbers, episodes.lengths[first:last])
+    flags = dataset._step_flags.rows(steps)
+    ended, last_step = (flags & TERMINATED) != 0, (flags & LAST) != 0
     columns = {
         "episode_index": pa.array(of_step),
-        "observation": _list_array(pa, dataset.observations),
-        "action": _list_array(pa, dataset.actions),
-        "terminated": pa.array(dataset.terminated),
-        "truncated": pa.array(dataset.truncated),
+        "observation": _list_array(pa, dataset._rows("observations", steps)),
+        "action": _list_array(pa, dataset._rows("actions", steps)),
+        "terminated": pa.array(ended),
+        "truncated": pa.array(last_step & episodes.truncated[of_step]),
         "complete": pa.array(episodes.complete[of_step]),
         "final_known": pa.array(episodes.final_known[of_step]),
     }
     if dataset.has_rewards:
-        columns["reward"] = pa.array(_native(dataset.rewards))
+        columns["reward"] = pa.array(_native(dataset._rows("rewards", steps)))
     if dataset._next_observations is not None:
-        columns["next_observation"] = _list_array(pa, dataset.next_observations)
+        columns["next_observation"] = _list_array(pa, dataset._rows("next_observations", steps))
     if dataset.labels is not None:
         names, places = np.unique(dataset.labels, return_inverse=True)
         columns["label"] = pa.DictionaryArray.from_arrays(
@@ -147,16 +166,7 @@ def write(dataset: Dataset, path: Path) -> list[str]:
         "num_actions": dataset.num_actions,
         "metadata": dict(dataset.metadata),
     }
-    table = pa.table(columns).replace_schema_metadata({_MARK: json.dumps(description).encode()})
-    if path.suffix == ".parquet":
-        pq.write_table(table, path, row_group_size=_ROWS_PER_GROUP)
-        return []
-    path.mkdir()
-    for number, (first, last) in enumerate(episodes.spans(_ROWS_PER_SHARD)):
-        low, high = episodes.starts[first], episodes.last_steps[last - 1] + 1
-        shard = path / f"part-{number:05d}.parquet"
-        pq.write_table(table.slice(low, high - low), shard, row_group_size=_ROWS_PER_GROUP)
-    return []
+    return pa.table(columns).replace_schema_metadata({_MARK: json.dumps(description).encode()})
 
 
 def shards(path: Path) -> list[Path]:

@@ -14,7 +14,7 @@ from numpy.typing import ArrayLike, NDArray
 from upweight.base.errors import DatasetError
 from upweight.data.dataset import Dataset
 from upweight.data.validate import as_episode_index
-from upweight.engine.agreement import agreement, draw_steps
+from upweight.engine.agreement import agreement, draw_steps, logged_rows
 from upweight.policies.policy import Policy
 
 STEPS = 10_000  # at which actions are compared
@@ -75,7 +75,8 @@ def action_errors(
         steps = _some_steps(dataset, chosen, STEPS, np.random.default_rng(seed))
     else:
         steps = draw_steps(dataset, weights, chosen, STEPS, seed=seed)
-    found = [agreement(policy, dataset, steps, held_out=True) for policy in policies]
+    rows = logged_rows(dataset, steps)
+    found = [agreement(policy, *rows, held_out=True) for policy in policies]
     return [ActionError(each.error, each.constant, each.same, each.steps) for each in found]
 
 
@@ -96,11 +97,12 @@ def supports(
     logged = _some_steps(dataset, rest if len(rest) else chosen, LOGGED, rng)
     near = logged[_nearest(dataset, states, logged, neighbours)]  # [n, k]
     measure = _Distances(dataset, near, logged)
-    of_log = measure(dataset.actions[states])
+    seen, taken = logged_rows(dataset, states)
+    of_log = measure(taken)
     limit = float(np.quantile(of_log, level, method="higher"))
     found = []
     for policy in policies:
-        distances = measure(policy.act(dataset.observations[states].reshape(len(states), -1)))
+        distances = measure(policy.act(seen))
         outside, as_logged = (float(np.mean(each > limit + _ROUNDING)) for each in (distances, of_log))
         found.append(Support(outside, as_logged, float(distances.mean()), limit, len(states)))
     return found
@@ -111,9 +113,9 @@ class _Distances:
 
     def __init__(self, dataset: Dataset, near: NDArray[np.int64], logged: NDArray[np.int64]) -> None:
         self._is_discrete = dataset.discrete_actions
-        rows = dataset.actions[logged].reshape(len(logged), -1)
+        rows = dataset._rows("actions", logged).reshape(len(logged), -1)
         self._scale = 1.0 if self._is_discrete else _spread(rows)
-        self._near = dataset.actions[near].reshape(*near.shape, -1)  # [n, k, a]
+        self._near = dataset._rows("actions", near.ravel()).reshape(*near.shape, -1)  # [n, k, a]
 
     def __call__(self, actions: NDArray[Any]) -> NDArray[np.float64]:
         offsets = np.subtract(self._near, actions.reshape(len(actions), 1, -1), dtype=np.float64)
@@ -130,10 +132,10 @@ def _spread(rows: NDArray[Any]) -> NDArray[np.float64]:
 
 def _nearest(dataset: Dataset, states: NDArray[np.int64], logged: NDArray[np.int64], count: int) -> NDArray[np.int64]:
     """[n, k] places in ``logged`` of the steps whose states are nearest, of other episodes than the state's own; exact."""
-    rows = dataset.observations[logged].reshape(len(logged), -1).astype(np.float64)
+    rows = dataset._rows("observations", logged).reshape(len(logged), -1).astype(np.float64)
     middle, scale = rows.mean(axis=0), _spread(rows)
     rows = (rows - middle) / scale
-    wanted = (dataset.observations[states].reshape(len(states), -1) - middle) / scale
+    wanted = (dataset._rows("observations", states).reshape(len(states), -1) - middle) / scale
     own, of_row = (np.searchsorted(dataset.starts, steps, side="right") - 1 for steps in (states, logged))
     others = len(logged) - np.bincount(of_row, minlength=dataset.num_episodes)[own]  # [n] that each may choose from
     if (count := min(count, int(others.min()))) < 1:
