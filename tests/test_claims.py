@@ -17,7 +17,7 @@ from upweight.engine.kernels.choice import worthwhile
 from upweight.engine.run import algorithm_config
 from upweight.inspection.choice import GOOD_BEGINNINGS
 from upweight.recipes.ladder import load_ladder
-from upweight.recipes.tasks import MUJOCO_TASKS, TASKS
+from upweight.recipes.tasks import CLASSIC_TASKS, MUJOCO_TASKS
 from upweight.report.names import DatasetName
 from upweight.report.replicate import Check, Claim, replicate
 from upweight.report.results import Results, collect
@@ -99,7 +99,7 @@ def found_for(rows: dict[Any, Any], names: tuple[str, ...], kernels: str) -> lis
     return [rows[name, 64 if name == "cql" else 256, kernels] for name in names]
 
 
-@pytest.mark.parametrize("task", TASKS)
+@pytest.mark.parametrize("task", (*MUJOCO_TASKS, *CLASSIC_TASKS))
 def test_ladders(task: str) -> None:
     ladder = load_ladder(task)
     shown = [f"{r.mean_return:,.0f} ± {r.std_return:,.0f} ({r.score:.2f})" for r in (ladder.medium, ladder.expert)]

@@ -4,12 +4,14 @@ The reward is the speed along a direction, in metres per second, as in OGBench's
 steps. An ant that falls or turns over has lost the rest of its thousand steps.
 
     python -m tools.training --tasks tools.directional_ant:make --steps 1000000 --environments 32 --updates 16 --output walking
-    python -m tools.directional_ant walking --output walker.safetensors
+    python -m tools.directional_ant walking --output src/upweight/recipes/policies/antmaze
 
-The second command takes the snapshot that walked fastest. It plays its mean actions with noise of 0.2, as D4RL and OGBench do.
+The second command takes the snapshot that walked fastest, and measures how often it reaches the mazes' goals. It plays its mean
+actions with noise of 0.2, as D4RL and OGBench do.
 """
 
 import argparse
+import hashlib
 import math
 from collections.abc import Sequence
 from pathlib import Path
@@ -20,9 +22,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tools.snapshots import read_progress
+from upweight.base.files import write_json
+from upweight.base.optional import installed_versions
 from upweight.policies.policy import Policy
 from upweight.policies.safetensors_file import read_safetensors
+from upweight.recipes.ladder import WALKER
 from upweight.rollout.ant import SEEN, STATE_SIZE, VIEW_SIZE, Ant, is_upright, own_view
+from upweight.rollout.evaluate import evaluate
+from upweight.rollout.mazes import MAZES, maze_id
 
 _STEPS_PER_DIRECTION = 100
 _STEPS_PER_EPISODE = 1000
@@ -94,13 +101,32 @@ def read_walker(folder: Path, steps: int | None = None) -> Policy:
     )
 
 
+def write_walker(walker: Policy, folder: Path, *, episodes: int) -> None:
+    """The policy file, and beside it the share of ``episodes`` in which it reaches the goal from the start of each maze."""
+    folder.mkdir(parents=True, exist_ok=True)
+    path = folder / "walker.safetensors"
+    walker.save(path, dtype=np.float16)
+    played = {maze: evaluate(path, maze_id(maze, "goal"), episodes, stochastic=True) for maze in MAZES}
+    about = {
+        "file": path.name,
+        "sha256": hashlib.sha256(path.read_bytes()).hexdigest(),
+        "steps": walker.metadata["steps"],
+        "success": {maze: round(result.mean_return, 4) for maze, result in played.items()},
+        "mean_length": {maze: round(float(result.lengths.mean()), 1) for maze, result in played.items()},
+        "episodes": episodes,
+        "versions": installed_versions("upweight", "gymnasium", "mujoco", "numpy"),
+    }
+    write_json(folder / Path(WALKER).name, about)
+
+
 def main(arguments: Sequence[str] | None = None) -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("folder", type=Path, help="written by tools.training")
-    parser.add_argument("--output", type=Path, required=True, help="policy file to write")
+    parser.add_argument("--output", type=Path, required=True, help="folder to write to")
+    parser.add_argument("--episodes", type=int, default=200, help="to measure it by, in each maze (default: 200)")
     parser.add_argument("--steps", type=int, default=None, help="of the snapshot (default: the best)")
     given = parser.parse_args(arguments)
-    read_walker(given.folder, given.steps).save(given.output, dtype=np.float16)
+    write_walker(read_walker(given.folder, given.steps), given.output, episodes=given.episodes)
 
 
 if __name__ == "__main__":

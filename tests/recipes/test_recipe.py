@@ -13,7 +13,7 @@ from upweight.base.errors import DatasetError
 from upweight.paper.tables import paper_rpsv, paper_scores
 from upweight.recipes.ladder import Rung, load_ladder
 from upweight.recipes.recipe import find_recipe
-from upweight.recipes.tasks import MUJOCO_TASKS, TASKS, find_task
+from upweight.recipes.tasks import CLASSIC_TASKS, MUJOCO_TASKS, TASKS, find_task
 
 RETURNS = {
     "hopper": {"medium": 1422, "expert": 3511},
@@ -27,7 +27,7 @@ RETURNS = {
 
 
 def test_every_mujoco_dataset_of_the_paper_has_a_recipe() -> None:
-    names = uw.recipe_names()
+    names = uw.recipe_names((*MUJOCO_TASKS, *CLASSIC_TASKS))
     assert len(names) == len(set(names)) == 4 * (6 + 8) + 3 * (3 + 8)
     ours = {name for name in names if name.split("-")[0] in MUJOCO_TASKS}
     theirs = {name for name in paper_rpsv() if not name.startswith("antmaze")}
@@ -99,7 +99,7 @@ def test_unknown_tasks_list_the_nearest() -> None:
         find_task("zzz")
 
 
-@pytest.mark.parametrize("task", TASKS)
+@pytest.mark.parametrize("task", (*MUJOCO_TASKS, *CLASSIC_TASKS))
 def test_shipped_ladders(task: str) -> None:
     ladder = load_ladder(task)
     returns = [rung.mean_return for rung in ladder.rungs]

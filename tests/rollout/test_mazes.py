@@ -38,7 +38,7 @@ def test_walls_and_movements_are_those_of_ogbench(name: str) -> None:
 def test_whoever_follows_the_planner_gets_everywhere_and_into_no_wall(name: str, command: str) -> None:
     maze, rng = MAZES[name], np.random.default_rng(0)
     reached: set[tuple[int, int]] = set()
-    for start in maze.starts(command):
+    for start in maze.starts(command)[::2]:
         place = np.array(centre(start)) + rng.uniform(-1, 1, 2)
         planner = Planner(maze, command, place, rng)
         for _ in range(1000):

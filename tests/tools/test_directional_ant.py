@@ -7,6 +7,7 @@ import pytest
 
 from tools.directional_ant import DirectionalAnt, main
 from tools.training import Plan, Training
+from upweight.base.files import read_json
 from upweight.policies.policy import load_policy
 from upweight.rollout.ant import SEEN, STATE_SIZE, VIEW_SIZE
 
@@ -27,7 +28,7 @@ def test_the_reward_is_the_speed_along_the_direction() -> None:
 
 
 @pytest.mark.slow
-def test_a_training_becomes_a_walker(tmp_path: Path) -> None:
+def test_a_training_becomes_a_walker(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     plan = Plan(
         ("tools.directional_ant:make",),
         environments=4,
@@ -43,8 +44,11 @@ def test_a_training_becomes_a_walker(tmp_path: Path) -> None:
         assert training.run(80)
     finally:
         training.close()
-    main([str(tmp_path / "walking"), "--steps", "80", "--output", str(tmp_path / "walker.safetensors")])
-    walker = load_policy(tmp_path / "walker.safetensors")
+    monkeypatch.setattr("tools.directional_ant.MAZES", {"umaze": None})
+    main([str(tmp_path / "walking"), "--steps", "80", "--episodes", "1", "--output", str(tmp_path / "antmaze")])
+    index = read_json(tmp_path / "antmaze" / "walker.json")
+    assert index["success"] == {"umaze": 0.0} and index["mean_length"] == {"umaze": 700.0} and index["steps"] == 80
+    walker = load_policy(tmp_path / "antmaze" / index["file"])
     state = np.random.default_rng(0).normal(size=STATE_SIZE + VIEW_SIZE).astype(np.float32)
     trained = [np.asarray(layer.weight[0]) for layer in training.state.agents.actor]
     hidden = np.maximum(state[list(SEEN)] @ trained[0] + np.asarray(training.state.agents.actor[0].bias[0]), 0)

@@ -12,15 +12,18 @@ from upweight.recipes.make import make_dataset
 from upweight.recipes.recipe import recipe_names
 
 NAME = "make"
-HELP = "make a dataset by name in a simulator: hopper-expert, ant-medium-replay, walker2d-expert-random-5, ..."
+HELP = "make a dataset by name in a simulator: hopper-expert, antmaze-large-play, walker2d-expert-random-5, ..."
 EXAMPLES = """\
 examples:
   upweight make --list
   upweight make hopper-expert-random-5 -o mixed.hdf5
   upweight make hopper-medium-replay --steps 1000000 --seed 0 -o replay.hdf5
+  upweight make antmaze-medium-diverse -o maze.npz
 
 names are TASK-KIND; KIND is random, medium, expert, medium-expert, medium-replay, full-replay, or a mix such as
 expert-random-5: 5% of the steps by the expert, the rest by uniformly random actions
+antmaze-MAZE-KIND has a reward of 1 at the goal and else 0; KIND is play, diverse (in umaze nothing, diverse), random, wander,
+expert, or a mix such as expert-wander-5; play-d4rl, diverse-d4rl have D4RL's flags: each step at the goal ends an episode
 what was played is kept in the cache folder (UPWEIGHT_CACHE), so the next dataset that needs it is quick, and an interrupted
 command goes on where it was; every other command takes such a name in place of a file"""
 AFTER_INTERRUPTION = "the same command goes on with what was collected"

@@ -1,5 +1,9 @@
-"""The behaviour policies that travel with the package: for each task a ladder from poor to good, a medium one and an expert."""
+"""The behaviour policies that travel with the package: for each task a ladder from poor to good, a medium one and an expert.
 
+In mazes one policy walks wherever a planner tells it to.
+"""
+
+import math
 from collections import Counter
 from dataclasses import dataclass
 from functools import cache
@@ -14,6 +18,7 @@ from upweight.policies.policy import Policy, load_policy
 from upweight.recipes.tasks import Task, find_task
 
 INDEX = "ladder.json"
+WALKER = "antmaze/walker.json"
 FOLDER = Path(__file__).parent / "policies"
 
 
@@ -53,13 +58,20 @@ class Ladder:
 
 
 @cache
+def load_walker(task_name: str) -> Rung:
+    """The ant that walks where it is told to, and how often it reached a maze's goal: that is its return."""
+    index = _read_index(WALKER, "antmaze")
+    share = index["success"][task_name.removeprefix("antmaze-")]
+    std = math.sqrt(share * (1 - share))
+    return Rung((FOLDER / WALKER).parent / index["file"], share, std, share, index["sha256"], index["steps"])
+
+
+@cache
 def load_ladder(task_name: str) -> Ladder:
     """The shipped ladder of a task."""
     task = find_task(task_name)
     folder = FOLDER / task.name
-    index = read_json(folder / INDEX) if (folder / INDEX).exists() else None
-    if index is None:
-        raise DatasetError(f"{task.name}: its behaviour policies are missing or damaged; install the package again")
+    index = _read_index(f"{task.name}/{INDEX}", task.name)
     reference = reference_scores(task.name)
 
     def rung(entry: dict[str, Any]) -> Rung:
@@ -80,3 +92,10 @@ def load_ladder(task_name: str) -> Ladder:
         expert=rung(index["expert"]),
         medium_rungs=index["medium_rungs"],
     )
+
+
+def _read_index(path: str, task: str) -> dict[str, Any]:
+    if not (FOLDER / path).exists():
+        raise DatasetError(f"{task}: its behaviour policies are missing or damaged; install the package again")
+    index: dict[str, Any] = read_json(FOLDER / path)
+    return index

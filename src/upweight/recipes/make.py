@@ -14,7 +14,7 @@ from upweight.data.fingerprint import content_hash
 from upweight.data.mix import concat
 from upweight.data.segment import Episodes
 from upweight.recipes.recipe import Part, find_recipe
-from upweight.recipes.streams import Stream, episodes_for
+from upweight.recipes.streams import Chunk, Stream, episodes_for
 from upweight.recipes.tasks import Task
 
 
@@ -75,7 +75,7 @@ def make_shared_data(
         raise DatasetError(f"expected datasets of one task, found {', '.join(sorted(tasks)) or 'none'}")
     (task,) = tasks.values()
     total = task.steps if steps is None else steps
-    longest: dict[tuple[str, str], Part] = {}  # of the parts that are prefixes of one stream
+    longest: dict[tuple[str, str, str | None], Part] = {}  # of the parts that are prefixes of one stream
     for part in (part for recipe in recipes for part in recipe.parts):
         longest[_stream(part)] = max(longest.get(_stream(part), part), part, key=lambda each: each.share)
     played = {key: _play(task, part, total, seed=seed, workers=workers) for key, part in longest.items()}
@@ -91,8 +91,8 @@ def make_shared_data(
     return SharedData(together.with_metadata(env_id=task.env_id), episodes)
 
 
-def _stream(part: Part) -> tuple[str, str]:
-    return part.label, "" if part.rung is None else part.rung.sha256
+def _stream(part: Part) -> tuple[str, str, str | None]:
+    return part.label, "" if part.rung is None else part.rung.sha256, part.env_id
 
 
 def _steps_of(part: Part, total: int) -> int:
@@ -102,19 +102,34 @@ def _steps_of(part: Part, total: int) -> int:
 
 def _play(task: Task, part: Part, total: int, *, seed: int, workers: int | None) -> Dataset:
     """The first episodes of a part's stream that reach its share of ``total`` steps, with its label."""
-    chunk = Stream(task, part.rung, seed).collect(_steps_of(part, total), workers=workers)
+    stream = Stream(task, part.rung, seed, part.env_id or task.env_id)
+    chunk = stream.collect(_steps_of(part, total), workers=workers)
     last_visited = np.cumsum(chunk.lengths + 1) - 1  # [n] place in visited of each episode's last observation
     is_first, is_last = np.zeros(len(chunk.visited), bool), np.zeros(len(chunk.visited), bool)
     is_first[last_visited - chunk.lengths] = is_last[last_visited] = True
-    truncated = chunk.truncated & ~chunk.terminated
-    ended = chunk.terminated | truncated
+    visited = chunk.visited[:, : task.observation_size]
+    episodes = _fragments(chunk) if part.in_fragments else _episodes(chunk)
     return Dataset.assemble(
-        episodes=Episodes(chunk.lengths, chunk.terminated, truncated, ended, np.ones(len(ended), bool)),
-        observations=ArrayColumn(chunk.visited[~is_last]),
-        next_observations=ArrayColumn(chunk.visited[~is_first]),
+        episodes=episodes,
+        observations=ArrayColumn(visited[~is_last]),
+        next_observations=ArrayColumn(visited[~is_first]),
         actions=ArrayColumn(chunk.actions),
         rewards=chunk.rewards,
-        labels=[part.label] * len(ended),
+        labels=[part.label] * len(episodes),
         num_actions=task.num_actions,
         source=f"{task.name}-{part.label}",
     )
+
+
+def _episodes(chunk: Chunk) -> Episodes:
+    truncated = chunk.truncated & ~chunk.terminated
+    ended = chunk.terminated | truncated
+    return Episodes(chunk.lengths, chunk.terminated, truncated, ended, np.ones(len(ended), bool))
+
+
+def _fragments(chunk: Chunk) -> Episodes:
+    """D4RL's antmaze: every step at the goal is flagged as terminal, and the ant goes on; so most "episodes" have one step."""
+    rewarded = chunk.rewards > 0
+    ends = np.union1d(np.flatnonzero(rewarded), np.cumsum(chunk.lengths) - 1)
+    terminated, whole = rewarded[ends], np.ones(len(ends), bool)
+    return Episodes(np.diff(ends, prepend=-1), terminated, ~terminated, whole, whole)

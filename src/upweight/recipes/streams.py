@@ -73,6 +73,7 @@ class Stream:
     task: Task
     rung: Rung | None
     seed: int
+    env_id: str  # the task's own, or one to collect in
 
     @property
     def name(self) -> str:
@@ -83,7 +84,7 @@ class Stream:
         """Everything that determines the episodes, on one kind of machine."""
         return {
             "format": FORMAT_VERSION,
-            "env_id": self.task.env_id,
+            "env_id": self.env_id,
             "policy_sha256": None if self.rung is None else self.rung.sha256,
             "seed": self.seed,
             "episodes_per_block": _EPISODES_PER_BLOCK,
@@ -107,7 +108,7 @@ class Stream:
         for number in count(first):
             episodes = range(number * _EPISODES_PER_BLOCK, (number + 1) * _EPISODES_PER_BLOCK)
             seeds = [(_SEED_TAG, self.seed, who, episode) for episode in episodes]
-            yield make_block(self.task.env_id, policy, seeds, stochastic=True, record=True)
+            yield make_block(self.env_id, policy, seeds, stochastic=True, record=True)
 
 
 @dataclass

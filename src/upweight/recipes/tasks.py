@@ -4,6 +4,8 @@ from dataclasses import dataclass
 
 from upweight.base.errors import DatasetError
 from upweight.base.names import hint
+from upweight.rollout.ant import STATE_SIZE
+from upweight.rollout.mazes import MAZES, maze_id
 
 
 @dataclass(frozen=True)
@@ -14,6 +16,7 @@ class Task:
     env_id: str
     steps: int  # of a dataset
     num_actions: int | None = None  # of discrete actions
+    observation_size: int | None = None  # numbers of an observation that are kept, where a policy is told more
 
 
 TASKS = {
@@ -26,10 +29,12 @@ TASKS = {
         Task("cartpole", "upweight/StochasticCartPole-v1", 100_000, num_actions=2),
         Task("acrobot", "upweight/StochasticAcrobot-v1", 100_000, num_actions=3),
         Task("mountaincar", "upweight/StochasticMountainCar-v0", 100_000, num_actions=3),
+        *(Task(f"antmaze-{maze}", maze_id(maze), 1_000_000, observation_size=STATE_SIZE) for maze in MAZES),
     )
 }
 MUJOCO_TASKS = ("hopper", "halfcheetah", "walker2d", "ant")
 CLASSIC_TASKS = ("cartpole", "acrobot", "mountaincar")
+MAZE_TASKS = tuple(f"antmaze-{maze}" for maze in MAZES)
 
 
 def find_task(name: str) -> Task:

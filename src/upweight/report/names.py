@@ -17,9 +17,10 @@ UNIFORM = "Uniform"
 PAPER_WEIGHTINGS = (UNIFORM, "Top-10%", "Half", "RW", "AW")  # in the order of tables and legends
 FAMILIES = {"mixed": "mixed datasets", "regular": "regular datasets", "stochastic": "stochastic control"}
 _ALGORITHMS = {"bc": "BC", "td3_bc": "TD3+BC", "iql": "IQL", "cql": "CQL"}
-_TASKS = ("hopper", "halfcheetah", "walker2d", "ant", "antmaze", "cartpole", "acrobot", "mountaincar")
+_MAZES = ("antmaze-umaze", "antmaze-medium", "antmaze-large")
+_TASKS = ("hopper", "halfcheetah", "walker2d", "ant", *_MAZES, "cartpole", "acrobot", "mountaincar")
 _KINDS = ("random", "medium", "expert", "medium-expert", "medium-replay", "full-replay")
-_MIX = re.compile(r"(?P<task>.+)-(?P<good>medium|expert)-random-(?P<sigma>\d+)")
+_MIX = re.compile(r"(?P<task>.+)-(?P<good>medium|expert)-(?:random|wander)-(?P<sigma>\d+)")
 _STOCHASTIC = "upweight/Stochastic"  # how the ids of our noisy environments begin
 
 # Tells datasets apart: name, steps, seed, content, edition, share held out.
@@ -95,7 +96,8 @@ def name_dataset(name: str, env_id: str) -> DatasetName:
     mix = _MIX.fullmatch(name)
     stochastic = env_id.startswith(_STOCHASTIC)
     if mix is None:
-        return DatasetName(name, name.split("-")[0], "stochastic" if stochastic else "regular")
+        task = next((maze for maze in _MAZES if name.startswith(maze)), name.split("-")[0])
+        return DatasetName(name, task, "stochastic" if stochastic else "regular")
     return DatasetName(name, mix["task"], "stochastic" if stochastic else "mixed", mix["good"], int(mix["sigma"]))
 
 

@@ -213,7 +213,8 @@ def _scale(results: Results) -> str:
 
 def _expert(results: Results) -> str:
     """Whose return counts as 1."""
-    if all(run.dataset.task in D4RL_REFERENCE_SCORES for run in results.shown if run.normalized):
+    tasks = {run.dataset.task for run in results.shown if run.normalized}
+    if all(task in D4RL_REFERENCE_SCORES or task.startswith("antmaze-") for task in tasks):
         return "D4RL's expert"
     return "the expert of the reference scores (D4RL's; for classic control our own)"
 
