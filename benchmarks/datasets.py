@@ -2,6 +2,7 @@
 
 python benchmarks/datasets.py                    # all 56 MuJoCo datasets: episodes, mean score, RPSV against the paper's
 python benchmarks/datasets.py --time --workers 2 # 1M expert steps per task, from nothing
+python benchmarks/datasets.py --name antmaze --tasks antmaze-umaze antmaze-medium antmaze-large
 """
 
 import argparse
@@ -20,13 +21,28 @@ from upweight.recipes.tasks import MUJOCO_TASKS
 
 PACKAGES = ["upweight", "gymnasium", "mujoco", "numpy"]
 WITHIN = (0.8, 1.25)  # of the paper's RPSV, for mixes with expert data
+FLAGGED = "-d4rl"
+# Episodes of a million steps where D4RL's v0 files are split at their flags, by TensorFlow Datasets' count.
+D4RL_EPISODES = {
+    "antmaze-umaze": 10_154,
+    "antmaze-umaze-diverse": 1_154,
+    "antmaze-medium-play": 10_695,
+    "antmaze-medium-diverse": 2_924,
+    "antmaze-large-play": 13_458,
+    "antmaze-large-diverse": 7_141,
+}
 
 
-def describe(name: str, steps: int | None, seed: int) -> dict[str, Any]:
-    dataset = uw.make_dataset(name, steps=steps, seed=seed)
+def describe(name: str, steps: int | None, seed: int, workers: int | None) -> dict[str, Any]:
+    dataset = uw.make_dataset(name, steps=steps, seed=seed, workers=workers)
     scores = uw.normalize_returns(dataset.returns, uw.reference_scores(name))
-    ours, theirs = uw.positive_sided_variance(scores), paper_rpsv()[name]
-    return {
+    ours, theirs = uw.positive_sided_variance(scores), paper_rpsv()[name.removesuffix(FLAGGED)]
+    maze = {}
+    if name.startswith("antmaze"):
+        maze["mean_length"] = round(float(dataset.lengths.mean()), 1)
+        maze["length_to_goal"] = round(float(dataset.lengths[dataset.returns > 0].mean()), 1)
+        maze["d4rl_episodes_per_million"] = D4RL_EPISODES[name.removesuffix(FLAGGED)]
+    return maze | {
         "dataset": name,
         "episodes": dataset.num_episodes,
         "steps": dataset.num_steps,
@@ -38,10 +54,12 @@ def describe(name: str, steps: int | None, seed: int) -> dict[str, Any]:
     }
 
 
-def make_table(steps: int | None, seed: int, tasks: list[str], results: list[dict[str, Any]]) -> None:
+def make_table(
+    steps: int | None, seed: int, tasks: list[str], workers: int | None, results: list[dict[str, Any]]
+) -> None:
     print(f"{'dataset':28} {'episodes':>9} {'steps':>10} {'score':>8} {'RPSV':>10} {'paper':>10} {'ratio':>7}")
-    for name in recipe_names(tuple(tasks)):
-        row = describe(name, steps, seed)
+    for name in (each for each in recipe_names(tuple(tasks)) if each.removesuffix(FLAGGED) in paper_rpsv()):
+        row = describe(name, steps, seed, workers)
         is_expert_mix = "-expert-random-" in name
         note = "" if not is_expert_mix or WITHIN[0] <= row["ratio"] <= WITHIN[1] else "  outside"
         print(
@@ -87,7 +105,7 @@ def main() -> None:
     if arguments.time:
         time_collection(arguments.steps, arguments.workers, arguments.kinds, results)
     else:
-        make_table(arguments.steps, arguments.seed, arguments.tasks, results)
+        make_table(arguments.steps, arguments.seed, arguments.tasks, arguments.workers, results)
         mixes = [row["ratio"] for row in results if "-expert-random-" in row["dataset"]]
         if mixes:
             print(f"mixes with expert data: ratio {np.min(mixes):.2f} to {np.max(mixes):.2f}")

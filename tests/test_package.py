@@ -17,7 +17,7 @@ from support.datasets import random_dataset
 from support.results import make_study
 
 ROOT = Path(__file__).parents[1]
-PAPER = ("mixed", "regular", "stochastic", "temperature", "percentage", "official_iql")
+PAPER = ("mixed", "regular", "stochastic", "temperature", "percentage", "official_iql", "official_antmaze")
 SUITES = ("demo", *(f"paper/{name}" for name in PAPER))
 POLICIES = ROOT / "src" / "upweight" / "recipes" / "policies"
 HEAVY = ("jax", "torch", "gymnasium", "h5py", "pyarrow", "pandas", "matplotlib", "minari", "scipy", "mujoco", "loky")

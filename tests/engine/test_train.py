@@ -137,6 +137,20 @@ def test_normalisers_are_unweighted() -> None:
     assert float(agents.reward_scale[0]) == pytest.approx(1000 / np.ptp(ds.returns), rel=1e-5)
 
 
+def test_shifted_rewards_are_learned_from_and_weighted_by_as_they_were() -> None:
+    ds = with_arrays(dataset_for("td3_bc"))
+    shifted = with_arrays(ds, rewards=ds.rewards - 1)
+    plain, config = (small_config("td3_bc", reward_shift=shift) for shift in (0.0, -1.0))
+    ours, other = (uw.train(data, [uw.Run(c)], num_updates=8)[0] for data, c in ((ds, config), (shifted, plain)))
+    np.testing.assert_array_equal(parameters(ours), parameters(other))
+    unlike = uw.train(ds, [uw.Run(plain)], num_updates=8)[0]
+    assert not np.array_equal(parameters(ours), parameters(unlike))
+    _, agents, _ = build([uw.Run(plain, "rw"), uw.Run(config, "rw")], ds)
+    for column in agents.table:
+        np.testing.assert_array_equal(column[0], column[1])
+    assert "reward_shift" not in plain.to_dict() and config.to_dict()["reward_shift"] == -1
+
+
 def test_reweighting_multiplies_losses_instead_of_drawing() -> None:
     ds = dataset_for("bc")
     weighting = uw.ReturnWeighting(0.5)

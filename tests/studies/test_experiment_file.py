@@ -417,15 +417,16 @@ def test_a_log_need_not_show_every_action(tmp_path: Path) -> None:
     ("name", "paper_runs"),
     [
         ("paper/mixed", 32 * 4 * 5 * 5 + 12 * 4 * 5),
-        ("paper/regular", 24 * 4 * 4 * 5),
+        ("paper/regular", 30 * 4 * 4 * 5),
         ("paper/stochastic", 3 * 8 * 4 * 5),
         ("paper/temperature", 32 * 4 * (1 + 12) * 5),
         ("paper/percentage", 32 * 4 * (1 + 5) * 5),
         ("paper/official_iql", 32 * 4 * 5),
+        ("paper/official_antmaze", 6 * 2 * 4 * 5),
     ],
 )
 def test_the_papers_suites(name: str, paper_runs: int) -> None:
-    assert name in suite_names() and set(suite_names()) > {"demo"} and len(suite_names()) == 7
+    assert name in suite_names() and set(suite_names()) > {"demo"} and len(suite_names()) == 8
     runs = read_experiment(find_experiment(name), scale="paper").runs
     assert len(runs) == paper_runs
     assert {(run.updates, run.episodes) for run in runs} == {(1_000_000, 20)}
@@ -439,5 +440,8 @@ def test_the_papers_suites(name: str, paper_runs: int) -> None:
             and name in {"paper/mixed", "paper/stochastic"}
         ):
             assert run.weighting["temperature"] == 0.2
+        if name == "paper/official_antmaze" and run.algorithm == "iql":
+            about = [run.config[key] for key in ("expectile", "beta", "reward_shift", "scale_rewards_by_return")]
+            assert about == [0.9, 10.0, -1.0, False]
         if name == "paper/official_iql":  # the original scales all rewards but Ant's
             assert run.config["scale_rewards_by_return"] == (not run.data.name.startswith("ant-"))

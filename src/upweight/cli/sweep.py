@@ -27,9 +27,9 @@ examples:
   upweight sweep my_study.toml -o results/ --max-minutes 30 # a slice; the same command goes on
   upweight sweep my_study.toml -o results/ --executor ray --address auto      # on a Ray cluster (docs/clusters.md)
 
-suites that come with the package: demo; paper/mixed, paper/regular, paper/stochastic, paper/temperature, paper/percentage
-and paper/official_iql, each at --scale smoke (does it run?), quick (three seeds: too few for the marks of a report) or paper (the
-default: five seeds, a million updates); --plan says how long each would take here
+suites that come with the package: demo; paper/mixed, paper/regular, paper/stochastic, paper/temperature, paper/percentage,
+paper/official_iql and paper/official_antmaze, each at --scale smoke (does it run?), quick (three seeds: too few for the marks of
+a report) or paper (the default: five seeds, a million updates); --plan says how long each would take here
 finished runs are never repeated: stop it (Ctrl-C) and start it again as you like; upweight.studies.experiment_file
 explains the files, and the folder is plain JSON"""
 AFTER_INTERRUPTION = "finished runs are stored, and the same command goes on from the last checkpoint"

@@ -35,6 +35,7 @@ class Config:
     initialization: str = "torch"  # or "orthogonal"
     normalize_observations: bool = False  # by the agent's own dataset, unweighted
     scale_rewards_by_return: bool = False  # r * 1000 / (max G - min G), by the agent's own dataset
+    reward_shift: float = traced(0.0, low=-math.inf)  # added to rewards after that; weights come from the raw ones
 
     def __post_init__(self) -> None:
         for entry in fields(self):
@@ -81,6 +82,8 @@ class Config:
     def to_dict(self) -> dict[str, Any]:
         """JSON-able; :meth:`from_dict` is the way back."""
         values = {entry.name: getattr(self, entry.name) for entry in fields(self)}
+        if not self.reward_shift:  # so that runs keep the names they had before there was one
+            del values["reward_shift"]
         return {**values, "hidden_units": list(self.hidden_units)}
 
     @classmethod

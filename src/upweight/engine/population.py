@@ -207,7 +207,8 @@ class Program:
         else:
             actions = jnp.clip(2 * (actions - agent.action_low) / (agent.action_high - agent.action_low) - 1, -1, 1)
         if self.algorithm.uses_rewards:
-            following, rewards, terminated = rest[:, :size], rest[:, size] * agent.reward_scale, rest[:, size + 1]
+            following, terminated = rest[:, :size], rest[:, size + 1]
+            rewards = rest[:, size] * agent.reward_scale + agent.hyper["reward_shift"]
         else:
             rewards = terminated = jnp.zeros(len(rows), rows.dtype)
             following = observations

@@ -18,23 +18,30 @@ from upweight.engine.losses import batch_mean, expectile, normal_log_prob, td_ta
 from upweight.engine.nn import MLP, adam_step, apply_critics, apply_mlp, cosine_decay, init_adam, init_mlp, soft_update
 
 LOG_STD_RANGE = (-5.0, 2.0)
+_OFFICIAL = {
+    "initialization": "orthogonal",
+    "update_order": "sequential",
+    "std_parameter": "clipped",
+    "clip_actions": 1e-5,
+}
 
 
 @dataclass(frozen=True)
 class IQLConfig(Config):
-    """``paper``: d3rlpy v1's. ``official``: the original code's for Hopper, HalfCheetah and Walker2d.
+    """``paper``: d3rlpy v1's. ``official``: the original code's for Hopper, HalfCheetah and Walker2d, and for antmaze.
 
-    There it leaves the rewards of Ant unscaled (``scale_rewards_by_return=False``), and antmaze has expectile 0.9, beta 10 and
-    rewards - 1.
+    It leaves the rewards of Ant unscaled (``scale_rewards_by_return=False``).
     """
 
     presets: ClassVar[dict[str, dict[str, Any]]] = {
         "paper": {},
-        "official": {
-            "initialization": "orthogonal",
-            "update_order": "sequential",
-            "std_parameter": "clipped",
-            "clip_actions": 1e-5,
+        "official": _OFFICIAL,
+        "official_antmaze": {
+            **_OFFICIAL,
+            "expectile": 0.9,
+            "beta": 10.0,
+            "scale_rewards_by_return": False,
+            "reward_shift": -1.0,
         },
     }
 

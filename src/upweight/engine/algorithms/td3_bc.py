@@ -21,9 +21,13 @@ from upweight.engine.nn import MLP, adam_step, apply_critics, apply_mlp, init_ad
 
 @dataclass(frozen=True)
 class TD3BCConfig(Config):
-    """The original's settings, which d3rlpy v1 and the paper share. Antmaze wants raw observations."""
+    """The original's settings, which d3rlpy v1 and the paper share; but the original takes antmaze's observations as they are."""
 
-    presets: ClassVar[dict[str, dict[str, Any]]] = {"paper": {}, "official": {}}
+    presets: ClassVar[dict[str, dict[str, Any]]] = {
+        "paper": {},
+        "official": {},
+        "official_antmaze": {"normalize_observations": False},
+    }
 
     normalize_observations: bool = True
     actor_every_updates: int = 2  # actor and targets move with every second critic update
