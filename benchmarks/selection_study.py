@@ -10,17 +10,18 @@ learn as ``upweight select`` lets them: from a resample of the held-out episodes
 (``held_out``) or its default settings (``quick``); ``all``: DOPE's, from all episodes. The target follows so fast that after four
 fifths of the updates e^-4 of the beginning is left. Policies act deterministically, in the estimate as in the truth.
 Simulators play, and collect the next task's data, while the device trains. Rows of a dataset go to a .jsonl file as soon as it
-is done. Critics get fewer updates where time would not suffice for all; benchmarks/selection_analysis.py reads the rows.
+is done; benchmarks/selection_analysis.py reads them.
 """
 
 import argparse
+import itertools
 import json
 import math
 import os
 import time
 from collections.abc import Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from functools import partial, reduce
 from pathlib import Path
 from typing import Any
@@ -32,7 +33,6 @@ from numpy.typing import NDArray
 
 import upweight as uw
 from measure import RESULTS, record
-from upweight.base.progress import listening
 from upweight.engine.advance import advances
 from upweight.engine.device import compilation_cache
 from upweight.engine.extraction import extract_policies
@@ -64,7 +64,6 @@ WEIGHTINGS = {
 HELD_OUT, STARTS = 0.2, 500
 LEFT = 4.0  # e^-4 of where critics began is left when estimates are taken
 WAYS = ["held_out", "quick", "all"]
-LEAST = 5000  # updates of a critic that are worth having
 
 
 @dataclass
@@ -184,37 +183,6 @@ def look(pool: uw.Dataset, part: Split, candidates: list[Candidate]) -> None:
 
 
 # ---- the study ------------------------------------------------------------------------------------------------------
-@dataclass
-class Clock:
-    """How many updates critics can have, so that all datasets get some before the deadline; it learns on the way."""
-
-    deadline: float  # s
-    tasks: int  # that are not trained yet
-    datasets: int  # whose critics are not
-    began: float = field(default_factory=time.monotonic)
-    training: float = 70.0  # s per task
-    rate: float = 250_000.0  # critic-updates/s
-    around: float = 15.0  # s per dataset and way to fit, for compiling and for what policies choose
-
-    @property
-    def now(self) -> float:
-        return time.monotonic() - self.began
-
-    def updates(self, critics: int, most: int, ways: int) -> int:
-        """Of each critic of the next dataset; 0 if none are worth it."""
-        left = self.deadline - self.now - self.tasks * self.training
-        share = left / max(1, self.datasets) - ways * self.around
-        fits = int(self.rate * share / critics)
-        return most if fits >= most else max(0, fits // LEAST * LEAST)
-
-    def learn(self, critics: int, seen: list[tuple[float, int]], seconds: float) -> None:
-        """From how many updates were ``seen`` done when, of an evaluation that took so long in all."""
-        (began, first), (ended, last) = seen[1], seen[-1]  # the first piece compiles
-        if last > first:
-            self.rate = critics * (last - first) / (ended - began)
-            self.around = seconds - critics * last / self.rate
-
-
 @dataclass(frozen=True)
 class Mix:
     """A dataset with its candidates, and what comes of playing them."""
@@ -233,12 +201,13 @@ def prepare(task: str, shared: SharedData, arguments: argparse.Namespace, host: 
     parts, pool = split(shared), shared.dataset
     candidates: list[Candidate] = []
     truths = []
-    for algorithm in ALGORITHMS["mujoco" if task in MUJOCO_TASKS else "classic"]:
-        new = train_candidates(arguments, pool, parts, algorithm)
-        policies = [candidate.policy for candidate in new]
-        play = partial(uw.evaluate, policies, find_task(task).env_id, episodes=arguments.episodes, seed=1)
-        truths.append(host.submit(play))
-        candidates += new
+    algorithms = ALGORITHMS["mujoco" if task in MUJOCO_TASKS else "classic"]
+    with ThreadPoolExecutor(len(algorithms)) as together:  # one compiles while another trains
+        for new in together.map(partial(train_candidates, arguments, pool, parts), algorithms):
+            policies = [candidate.policy for candidate in new]
+            play = partial(uw.evaluate, policies, find_task(task).env_id, episodes=arguments.episodes, seed=1)
+            truths.append(host.submit(play))
+            candidates += new
     mixes = []
     for name, part in parts.items():
         places = [place for place, candidate in enumerate(candidates) if candidate.dataset == name]
@@ -247,39 +216,27 @@ def prepare(task: str, shared: SharedData, arguments: argparse.Namespace, host: 
     return mixes
 
 
-def fit_critics(
-    mix: Mix, way: str, arguments: argparse.Namespace, clock: Clock, ways: int
-) -> tuple[QEstimates, FQEConfig] | None:
-    """Of one dataset, critics having learned one way; None if the time is up."""
-    count = len(mix.candidates) * arguments.fqe_seeds
-    updates = clock.updates(count, arguments.fqe_updates, ways)
-    if way == "quick":
-        updates = min(updates, UPDATES)
-    if updates == 0:
-        print(f"  {mix.name} ({way}): left out, the time is up", flush=True)
-        return None
-    began = time.monotonic()
+def fit_critics(mix: Mix, way: str, arguments: argparse.Namespace) -> tuple[QEstimates, FQEConfig]:
+    """Of one dataset, critics having learned one way."""
+    updates = UPDATES if way == "quick" else arguments.fqe_updates
     config = quick_config(mix.pool) if way == "quick" else FQEConfig()
     if way != "quick":
         tau = max(config.tau, LEFT / (0.8 * updates * (1 - config.discount)))
         config = replace(config, hidden_units=(arguments.hidden,) * 2, tau=min(0.5, tau))
-    part, seen = mix.part, list[tuple[float, int]]()
-    with listening(lambda _, done, *__: seen.append((time.monotonic(), done))):
-        found = evaluate_policies(
-            mix.pool,
-            [candidate.policy for candidate in mix.candidates],
-            seeds=range(arguments.fqe_seeds),
-            updates=updates,
-            config=config,
-            precision=arguments.precision,
-            episodes=np.sort(np.concatenate([part.seen, part.held])) if way == "all" else part.held,
-            starts=part.held,
-            resample=True,
-        )
-    if way != "quick":
-        clock.learn(count, seen, time.monotonic() - began)
-    took, speed = time.monotonic() - began, f"{clock.rate:,.0f} critic-updates/s and {clock.around:.0f} s"
-    print(f"  {mix.name} ({way}): {count} x {updates:,}, {took:.0f} s ({speed}), at {clock.now:.0f} s", flush=True)
+    part, began = mix.part, time.monotonic()
+    found = evaluate_policies(
+        mix.pool,
+        [candidate.policy for candidate in mix.candidates],
+        seeds=range(arguments.fqe_seeds),
+        updates=updates,
+        config=config,
+        precision=arguments.precision,
+        episodes=np.sort(np.concatenate([part.seen, part.held])) if way == "all" else part.held,
+        starts=part.held,
+        resample=True,
+    )
+    count, seconds = len(mix.candidates) * arguments.fqe_seeds, time.monotonic() - began
+    print(f"  {mix.name} ({way}): {count} critics x {updates:,} updates, {seconds:.0f} s", flush=True)
     return found, config
 
 
@@ -316,7 +273,9 @@ def main() -> None:
         "--snapshots", nargs="+", type=int, default=[1000, 10_000, 50_000], help="updates of candidates"
     )
     parser.add_argument("--fqe-seeds", type=int, default=3)
-    parser.add_argument("--fqe-updates", type=int, default=30_000, help="at most")
+    parser.add_argument(
+        "--fqe-updates", type=int, default=30_000, help="of each critic (quick: as the command has them)"
+    )
     parser.add_argument("--fit", nargs="+", default=WAYS, choices=WAYS)
     parser.add_argument("--episodes", type=int, default=20, help="that each policy really plays")
     parser.add_argument("--hidden", type=int, default=256, help="width of all networks")
@@ -337,45 +296,41 @@ def main() -> None:
 
 
 def study(arguments: argparse.Namespace, path: Path) -> float:
-    """Task by task; ways to fit that are not for all come last. Gives the seconds that it took."""
+    """Task by task, all datasets of one at once; ways to fit that are not for all come last. Gives the seconds that it took."""
     names = {
         task: [f"{task}-{mix}" for mix in arguments.mixes or MIXES["mujoco" if task in MUJOCO_TASKS else "classic"]]
         for task in arguments.tasks
     }
-    clock, done = Clock(arguments.deadline, len(names), sum(map(len, names.values()))), list[Mix]()
+    began, done = time.monotonic(), list[Mix]()
     first = [way for way in WAYS if way in arguments.fit and way != "all"]
     written: list[Future[None]] = []
-    with ThreadPoolExecutor(1) as host:  # does one thing after another
+    with ThreadPoolExecutor(1) as host, ThreadPoolExecutor(3) as together:  # the host does one thing after another
 
-        def fit(mix: Mix, way: str, ways: int) -> None:
-            if made := fit_critics(mix, way, arguments, clock, ways):
-                written.append(host.submit(write, path, mix, way, *made))
+        def fit(case: tuple[Mix, str]) -> None:
+            mix, way = case
+            if time.monotonic() - began > arguments.deadline:
+                print(f"  {mix.name} ({way}): left out, the time is up", flush=True)
+            else:
+                written.append(host.submit(write, path, mix, way, *fit_critics(mix, way, arguments)))
 
         collect = partial(make_shared_data, steps=arguments.steps)
         coming = [host.submit(collect, names[arguments.tasks[0]])]
         for task, following in zip(arguments.tasks, [*arguments.tasks[1:], None], strict=True):
             shared = coming.pop().result()
-            print(f"{task}: {shared.dataset.num_steps:,} steps in the pool, at {clock.now:.0f} s", flush=True)
+            now = time.monotonic() - began
+            if now > arguments.deadline:
+                print(f"{task}: left out, the time is up", flush=True)
+                break
+            print(f"{task}: {shared.dataset.num_steps:,} steps in the pool, at {now:.0f} s", flush=True)
             if following is not None:
                 coming.append(host.submit(collect, names[following]))
-            clock.tasks -= 1
-            if clock.now + clock.training > clock.deadline:
-                print("  left out, the time is up", flush=True)
-                continue
-            began = clock.now
             mixes = prepare(task, shared, arguments, host)
-            clock.training = clock.now - began
-            for mix in mixes:
-                for way in first:
-                    fit(mix, way, len(first))
-                clock.datasets -= 1
+            list(together.map(fit, itertools.product(mixes, first)))
             done += mixes
-        clock.datasets = 1  # as many as there is time for
-        for mix in done if "all" in arguments.fit else []:
-            fit(mix, "all", 1)
+        list(together.map(fit, itertools.product(done, ["all"] if "all" in arguments.fit else [])))
         for each in written:
             each.result()
-    return clock.now
+    return time.monotonic() - began
 
 
 if __name__ == "__main__":
