@@ -4,15 +4,17 @@
     python benchmarks/kernels.py time --agents 1 16 64 256
 
 ``check`` compares outputs and all gradients with float32 products at full precision, beside plain bfloat16, for the shapes of our
-tasks and odd ones; and two runs bit by bit. ``time`` measures agent-updates per second of whole updates, weighted sampling
-included, as train_throughput.py does. All programs but the last (the largest) compile at the same time, so only its first call
-says how long one program takes. CQL needs memory: it has 64 agents at most.
+tasks and odd ones, in a process each; and two runs bit by bit. ``time`` measures agent-updates per second of whole updates,
+weighted sampling included, as train_throughput.py does. All programs but the last (the largest) compile at the same time, so only
+its first call says how long one program takes. CQL needs memory: it has 64 agents at most.
 """
 
 import argparse
 import itertools
+import os
 import time
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor
+from multiprocessing import get_context
 from typing import Any
 
 import jax
@@ -74,22 +76,19 @@ def errors(found: Any, exact: Any) -> list[float]:
     return [float(jnp.linalg.norm((a - b).ravel()) / jnp.linalg.norm(b.ravel())) for a, b in pairs]
 
 
-def check() -> list[dict[str, Any]]:
-    rows = []
-    for shape in SHAPES:
-        arrays = make(*shape)
-        exact = gradients(lambda layers, x: plain(layers, x, jnp.float32))(*arrays)
-        began = time.perf_counter()
-        fused = jax.block_until_ready(gradients(networks)(*arrays))
-        compiling = time.perf_counter() - began
-        again = gradients(networks)(*arrays)
-        equal = all(bool((a == b).all()) for a, b in zip(jax.tree.leaves(fused), jax.tree.leaves(again), strict=True))
-        ours, theirs = errors(fused, exact), errors(gradients(plain)(*arrays), exact)
-        worst = max(a / max(b, 1e-4) for a, b in zip(ours, theirs, strict=True))
-        row = {"shape": shape, "fused": max(ours), "plain": max(theirs), "worst_ratio": worst, "bit_equal": equal}
-        rows.append(row | {"first_call_seconds": round(compiling, 1)})
-        print(rows[-1], flush=True)
-    return rows
+def check(shape: tuple[int, ...]) -> dict[str, Any]:
+    arrays = make(*shape)
+    exact = gradients(lambda layers, x: plain(layers, x, jnp.float32))(*arrays)
+    began = time.perf_counter()
+    fused = jax.block_until_ready(gradients(networks)(*arrays))
+    compiling = time.perf_counter() - began
+    again = gradients(networks)(*arrays)
+    equal = all(bool((a == b).all()) for a, b in zip(jax.tree.leaves(fused), jax.tree.leaves(again), strict=True))
+    ours, theirs = errors(fused, exact), errors(gradients(plain)(*arrays), exact)
+    worst = max(a / max(b, 1e-4) for a, b in zip(ours, theirs, strict=True))
+    row = {"shape": shape, "fused": max(ours), "plain": max(theirs), "worst_ratio": worst, "bit_equal": equal}
+    print(row, flush=True)
+    return row | {"first_call_seconds": round(compiling, 1)}
 
 
 def compile_together(cases: list[tuple[str, int, str]], dataset: Any) -> dict[tuple[str, int, str], tuple[Any, float]]:
@@ -135,7 +134,9 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=3)
     arguments = parser.parse_args()
     if arguments.what == "check":
-        rows = check()
+        os.environ["XLA_PYTHON_CLIENT_PREALLOCATE"] = "false"  # processes share the device
+        with ProcessPoolExecutor(len(SHAPES), get_context("spawn")) as pool:
+            rows = list(pool.map(check, SHAPES))
     else:
         pairs = itertools.product(arguments.algorithms, arguments.agents)
         cases = dict.fromkeys((name, min(agents, 64) if name == "cql" else agents) for name, agents in pairs)
