@@ -64,7 +64,7 @@ def no_critics(monkeypatch: pytest.MonkeyPatch) -> None:
         values = worth[:, None] + 0.01 * seeds
         at_starts = np.repeat(values[..., None], len(starts), axis=2).astype(np.float32)
         nothing = np.zeros_like(values)
-        return QEstimates(values, at_starts, nothing, np.isnan(values), starts, 0.9, (0.0, 1.0), 1)
+        return QEstimates(values, at_starts, nothing, np.isnan(values), starts, 0.9, (0.0, 1.0), options["updates"])
 
     monkeypatch.setattr("upweight.selection.select.evaluate_policies", estimates)
 
@@ -209,6 +209,17 @@ def test_critics_of_each_seed_learn_from_a_draw_of_their_own(log: uw.Dataset, mo
         select(POLICIES, log, episodes=[7, 8, 9], **{**QUICK, "seeds": 20}, seed=5)
     assert asked["resample"] and list(asked["seeds"]) == list(range(5, 25))
     assert asked["starts"].tolist() == asked["episodes"].tolist() == [7, 8, 9]
+
+
+@pytest.mark.usefixtures("no_critics")
+@pytest.mark.parametrize(("updates", "left"), [(50, "61%"), (300, None)])
+def test_critics_that_hardly_learned_are_named(log: uw.Dataset, updates: int, left: str | None) -> None:
+    notes = select(POLICIES, log, **{**QUICK, "updates": updates}).notes  # exp(-0.1 (1 - 0.9) 50)
+    assert [each for each in notes if "began" in each] == [
+        f"after {updates} updates {left} of where the critics began, at the mean reward for ever, is left in their estimates: "
+        "give more updates"
+        for _ in range(left is not None)
+    ]
 
 
 def test_what_an_episode_was_worth() -> None:

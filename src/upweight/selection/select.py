@@ -32,6 +32,7 @@ SEEDS = 3  # critics per policy
 UPDATES = 5_000
 _DISCOUNT = 0.99  # or less: see :func:`quick_config`
 _MAX_GROUPS = 8
+_MOST_LEFT = 0.2  # of the critics' beginning in their estimates
 
 
 def select(
@@ -115,7 +116,7 @@ def _judge(
         standings=tuple(Standing(*each) for each in columns),
         chosen=decision.chosen,
         reason=decision.reason,
-        notes=(*notes, *more, *decision.notes, *_doubts(found, evidence)),
+        notes=(*notes, *more, *decision.notes, *_doubts(found, evidence, about["settings"]["tau"])),
         baseline=baseline,
         rule=rule,
         about={"data": dataset.source, "episodes": len(episodes), "of_episodes": dataset.num_episodes, **about},
@@ -282,15 +283,21 @@ def _decide(
     return replace(decision, chosen=chosen, verdicts=tuple(verdicts))
 
 
-def _doubts(found: QEstimates, evidence: Sequence[Evidence]) -> list[str]:
+def _doubts(found: QEstimates, evidence: Sequence[Evidence], tau: float) -> list[str]:
     """What the numbers themselves give away."""
-    means = np.array([each.mean for each in evidence if each.is_whole])
+    doubts, means = list[str](), np.array([each.mean for each in evidence if each.is_whole])
+    left = float(np.exp(-tau * (1 - found.gamma) * found.updates))  # of the slowest part: see engine/fqe.py
+    if left > _MOST_LEFT:
+        doubts.append(
+            f"after {found.updates:,} updates {left:.0%} of where the critics began, at the mean reward for ever, is left in "
+            "their estimates: give more updates"
+        )
     moved = np.abs(found.drift.mean(axis=1)[~found.diverged.any(axis=1)])
-    if len(means) < 2 or not moved.max() > np.ptp(means) / 2:
-        return []
-    return [
-        "estimates still moved in the last fifth of the updates, by half of what lies between them: give more updates"
-    ]
+    if len(means) > 1 and moved.max() > np.ptp(means) / 2:
+        doubts.append(
+            "estimates still moved in the last fifth of the updates, by half of what lies between them: give more updates"
+        )
+    return doubts
 
 
 def _episodes(
