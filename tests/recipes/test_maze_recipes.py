@@ -72,4 +72,5 @@ def test_d4rls_flags_end_an_episode_at_every_rewarded_step() -> None:
     episodes = _fragments(chunk)
     assert episodes.lengths.tolist() == [3, 1, 2, 2, 2]
     assert episodes.terminated.tolist() == [True, True, False, True, False]
-    assert np.array_equal(episodes.truncated, ~episodes.terminated) and episodes.final_known.all()
+    assert np.array_equal(episodes.truncated, ~episodes.terminated) and not episodes.final_known.any()
+    assert episodes.num_transitions.tolist() == [3, 1, 1, 2, 1]

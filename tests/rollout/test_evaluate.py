@@ -170,3 +170,18 @@ def test_environments_that_fail(fault: str, message: str, workers: int) -> None:
     env_id = register_faulty(fault)
     with pytest.raises(uw.RolloutError, match=message):
         uw.evaluate([make_policy("CartPole-v1")] * 2, env_id, 11, workers=workers)
+
+
+def test_a_rate_of_success_has_an_interval() -> None:
+    def played(*returns: float) -> uw.Evaluation:
+        return uw.Evaluation(
+            "upweight/AntMaze-umaze-v0", np.array(returns), np.ones(len(returns), int), np.ones(len(returns), bool)
+        )
+
+    half = played(*[0.0, 1.0] * 10)
+    assert half.score == 0.5
+    assert half.success_interval == pytest.approx((0.299298, 0.700702), abs=1e-6)  # statsmodels' proportion_confint
+    assert half.to_dict()["success_interval"] == list(half.success_interval or ())
+    low, high = played(*[1.0] * 20).success_interval or (0, 0)
+    assert (low, high) == pytest.approx((0.838875, 1.0), abs=1e-6)
+    assert played(0.0, 0.5).success_interval is None and "success_interval" not in played(2.0).to_dict()

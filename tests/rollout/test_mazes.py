@@ -58,6 +58,9 @@ def test_ways_are_the_shortest() -> None:
     assert planner.direction((0.0, 0.0)) == (1, 0)
     assert planner.direction((7.0, 0.0)) == (-1, 0)  # pushed past the next centre, and back to it
     assert planner.direction((8.0, 3.0)) == (0, 1)  # two cells off its way: on from here
+    planner.waypoint = planner.target
+    planner.direction((0.2, 7.9))
+    assert planner.target == (1, 1)  # back, where the goal is not the end
 
 
 @pytest.mark.parametrize("name", MAZES)

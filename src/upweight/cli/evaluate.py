@@ -103,8 +103,12 @@ def describe_run(policy: Policy) -> dict[str, Any]:
 
 
 def show(rows: Sequence[dict[str, Any]], results: Sequence[Evaluation]) -> str:
+    """A table; where episodes fail or succeed, the score is the rate of success, with its 95% interval."""
     lines = []
     for row, result in zip(rows, results, strict=True):
+        score = "-" if result.score is None else f"{result.score:.3f}"
+        if result.success_interval is not None:
+            score += " [{:.3f}, {:.3f}]".format(*result.success_interval)
         lines.append(
             [
                 Path(row["policy"]).stem,
@@ -112,7 +116,7 @@ def show(rows: Sequence[dict[str, Any]], results: Sequence[Evaluation]) -> str:
                 describe_weighting({"name": "?", **row["weighting"]}) if row["weighting"] else "-",
                 "-" if row["seed"] is None else str(row["seed"]),
                 f"{number(result.mean_return)} ± {number(result.std_return)}",
-                "-" if result.score is None else f"{result.score:.3f}",
+                score,
             ]
         )
     return table(lines, header=["run", "algorithm", "weighting", "seed", "return", "score"], align=str.ljust)

@@ -112,7 +112,7 @@ def _play(task: Task, part: Part, total: int, *, seed: int, workers: int | None)
     return Dataset.assemble(
         episodes=episodes,
         observations=ArrayColumn(visited[~is_last]),
-        next_observations=ArrayColumn(visited[~is_first]),
+        next_observations=None if part.in_fragments else ArrayColumn(visited[~is_first]),
         actions=ArrayColumn(chunk.actions),
         rewards=chunk.rewards,
         labels=[part.label] * len(episodes),
@@ -128,8 +128,13 @@ def _episodes(chunk: Chunk) -> Episodes:
 
 
 def _fragments(chunk: Chunk) -> Episodes:
-    """D4RL's antmaze: every step at the goal is flagged as terminal, and the ant goes on; so most "episodes" have one step."""
+    """D4RL's antmaze: every step at the goal is flagged as terminal, and the ant goes on; so most "episodes" have one step.
+
+    As in its files, what came after the last step of a rollout is not kept.
+    """
     rewarded = chunk.rewards > 0
     ends = np.union1d(np.flatnonzero(rewarded), np.cumsum(chunk.lengths) - 1)
-    terminated, whole = rewarded[ends], np.ones(len(ends), bool)
-    return Episodes(np.diff(ends, prepend=-1), terminated, ~terminated, whole, whole)
+    terminated = rewarded[ends]
+    return Episodes(
+        np.diff(ends, prepend=-1), terminated, ~terminated, np.ones(len(ends), bool), np.zeros(len(ends), bool)
+    )

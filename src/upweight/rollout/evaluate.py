@@ -1,5 +1,6 @@
 """``evaluate``: how well policies do in an environment."""
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -52,6 +53,17 @@ class Evaluation(Shown):
         scores = self.scores
         return None if scores is None else float(scores.mean())
 
+    @property
+    def success_interval(self) -> tuple[float, float] | None:
+        """95% interval (Wilson's) of the rate of success; None unless all returns are 0 or 1, as in mazes."""
+        if not np.isin(self.returns, (0, 1)).all():
+            return None
+        count, z = len(self.returns), 1.959964
+        rate = self.mean_return
+        middle = (rate + z**2 / (2 * count)) / (1 + z**2 / count)
+        half = z * math.sqrt(rate * (1 - rate) / count + (z / (2 * count)) ** 2) / (1 + z**2 / count)
+        return max(0.0, middle - half), min(1.0, middle + half)
+
     def summary(self) -> dict[str, Any]:
         """What a record of a run or of a point on its way keeps; JSON-able."""
         returns = [round(float(value), 4) for value in self.returns]
@@ -64,6 +76,7 @@ class Evaluation(Shown):
             "mean_return": self.mean_return,
             "std_return": self.std_return,
             "score": self.score,
+            **({} if self.success_interval is None else {"success_interval": list(self.success_interval)}),
             "returns": self.returns.tolist(),
             "lengths": self.lengths.tolist(),
             "terminated": self.terminated.tolist(),

@@ -3,7 +3,7 @@
 Cells are squares of 4 metres; the start is at (0, 0), columns lie along x, rows along y. A planner leads an ant from centre to
 centre on a shortest path. Where it is told to go is its command:
 
-``goal``      from the start to the goal
+``goal``      from the start to the goal (and back, and again, where that is not the end)
 ``play``      from anywhere to the cells that D4RL picked by hand, one after the other; the goal is one of them
 ``diverse``   from anywhere to anywhere, and on
 ``wander``    the same, but never to the goal
@@ -129,7 +129,8 @@ class Planner:
         """Of length 1, from ``place`` to the next waypoint."""
         if self.waypoint == self.target:
             if math.dist(place, centre(self.target)) <= GOAL_RADIUS:
-                self.target = self._draw()
+                back = [self.target] == self.targets
+                self.target = self.maze.cells("S")[0] if back else self._draw()
         elif math.dist(place, centre(self.waypoint)) <= _NEAR:
             self.waypoint = self._next(self.waypoint)
         elif cell_of(place) not in {self.waypoint, *_neighbours(self.waypoint)}:  # it was pushed off its way
