@@ -22,8 +22,10 @@ def forward(x: Any, first: Any, middle: Any, last: Any, *, keep: tuple[int, ...]
     return out, [hidden[layer] for layer in keep], words if masks else []
 
 
-def backward_to_weights(x: Any, weights: Any, last: Any, g: Any, words: Any) -> Any:
+def backward(x: Any, first: Any, weights: Any, last: Any, g: Any, words: Any) -> Any:
     deltas = _deltas(weights, last, g, words)
+    if x is None:
+        return [], _product("nrh,nhp->nrp", deltas[0], first)
     if x.shape[1] >= 64:
         return deltas, None
     each = deltas[0].reshape(len(x), -1, *deltas[0].shape[1:])
@@ -31,12 +33,8 @@ def backward_to_weights(x: Any, weights: Any, last: Any, g: Any, words: Any) -> 
     return deltas[1:], summed.reshape(-1, *summed.shape[2:])
 
 
-def backward_to_inputs(first: Any, weights: Any, last: Any, g: Any, words: Any) -> Any:
-    return _product("nrh,nhp->nrp", _deltas(weights, last, g, words)[0], first)
-
-
-def weight_gradient(source: Any, delta: Any) -> Any:
-    h = source[0] if len(source) == 1 else jax.nn.relu(_per_network(*source)).astype(BF16)
+def weight_gradient(x: Any, source: Any, delta: Any) -> Any:
+    h = source if x is None else jax.nn.relu(_per_network(x, source)).astype(BF16)
     return _product("nrh,nrg->nhg", h, delta), delta.astype(F32).sum(1)
 
 

@@ -16,7 +16,7 @@ from upweight.engine.nn import Compute, Linear, apply_stacked
 
 pytestmark = pytest.mark.slow
 
-NAMES = ("forward", "backward_to_weights", "backward_to_inputs", "weight_gradient")
+NAMES = ("forward", "backward", "weight_gradient")
 # agents, networks of each, rows, inputs, hidden layers, outputs
 SHAPES = [(3, 2, 100, 14, 2, 1), (2, 1, 128, 27, 3, 16), (2, 2, 150, 35, 3, 1), (1, 1, 1, 63, 2, 3)]
 
@@ -92,7 +92,8 @@ def test_only_what_is_asked_for(monkeypatch: pytest.MonkeyPatch) -> None:
 
     def watched(name: str) -> Any:
         def kernel(*arrays: Any, **options: Any) -> Any:
-            called.append(name + (" saving" if options.get("masks") else ""))
+            saving, to_inputs = options.get("masks"), name == "backward" and arrays[0] is None
+            called.append(name + (" saving" if saving else " to inputs" if to_inputs else ""))
             return getattr(written_out, name)(*arrays, **options)
 
         return kernel
@@ -104,10 +105,10 @@ def test_only_what_is_asked_for(monkeypatch: pytest.MonkeyPatch) -> None:
     assert called == ["forward"]
     called.clear()
     jax.grad(lambda x: networks(layers, x).sum())(x)
-    assert called == ["forward saving", "backward_to_inputs"]
+    assert called == ["forward saving", "backward to inputs"]
     called.clear()
     jax.grad(lambda layers: networks(layers, x).sum())(layers)
-    assert called == ["forward saving", "backward_to_weights", "weight_gradient"]
+    assert called == ["forward saving", "backward", "weight_gradient"]
 
 
 @pytest.mark.skipif(jax.__version_info__ < (0, 11), reason="the kernels need jax 0.11")

@@ -6,12 +6,18 @@ from functools import cache
 from typing import Any
 
 import jax
+import jax.numpy as jnp
 
 from upweight.base.errors import ConfigError
 from upweight.base.names import hint
 
 CHOICES = ("auto", "xla", "fused")
-_UNITS, _OUTPUTS, _INPUTS = 256, 16, 63  # of each hidden layer; at most in the last one; at most that go in
+_UNITS, _DEPTHS, _OUTPUTS, _INPUTS = (
+    256,
+    (2, 3),
+    16,
+    63,
+)  # of hidden layers; their number; at most out of and into a network
 # With fewer the GPU is not filled and XLA is faster: at 16 agents 1.2 to 1.5 times, except for CQL with its many rows, where it
 # is slower by as much (benchmarks/results/kernels_time.json).
 _MANY_AGENTS, _MANY_ROWS = 64, 2**18
@@ -30,8 +36,8 @@ def use_fused(choice: str, compute: Any) -> bool:
 
 def obstacle(compute: Any) -> str | None:
     """Why the kernels cannot be used here, or None."""
-    if jax.numpy.dtype(compute) != jax.numpy.bfloat16:
-        return f"they compute in bfloat16, and the precision is {jax.numpy.dtype(compute)}"
+    if jnp.dtype(compute) != jnp.bfloat16:
+        return f"they compute in bfloat16, and the precision is {jnp.dtype(compute)}"
     if jax.default_backend() != "gpu" or jax.devices()[0].compute_capability != "9.0":
         return f"they need a GPU of compute capability 9.0, and the device is {jax.devices()[0].device_kind}"
     if jax.__version_info__ < (0, 11):
@@ -46,9 +52,8 @@ def _can_be_built() -> bool:
         from upweight.engine.kernels.networks import networks
         from upweight.engine.nn import Linear
 
-        sizes = ((3, _UNITS), (_UNITS, _UNITS), (_UNITS, 1))
-        layers = tuple(Linear(jax.numpy.zeros((1, a, b)), jax.numpy.zeros((1, b))) for a, b in sizes)
-        x = jax.numpy.zeros((1, 3))
+        sizes, x = ((3, _UNITS), (_UNITS, _UNITS), (_UNITS, 1)), jnp.zeros((1, 3))
+        layers = tuple(Linear(jnp.zeros((1, a, b)), jnp.zeros((1, b))) for a, b in sizes)
         jax.jit(jax.grad(lambda layers, x: networks(layers, x).sum(), argnums=(0, 1))).lower(layers, x)
         jax.jit(networks).lower(layers, x).compile()
     except Exception as error:  # of any kind: jax's internals are on the way
@@ -59,15 +64,14 @@ def _can_be_built() -> bool:
 
 def worthwhile(hidden_units: Sequence[int], agents: int, rows: int) -> bool:
     """Whether so many agents, each with ``rows`` of inputs to networks per update, are faster with the kernels than without."""
-    known = _depth_fits(len(hidden_units)) and set(hidden_units) == {_UNITS}
-    return known and (agents >= _MANY_AGENTS or agents * rows >= _MANY_ROWS)
+    return _known(hidden_units) and (agents >= _MANY_AGENTS or agents * rows >= _MANY_ROWS)
 
 
 def fits(layers: Any, inputs: int) -> bool:
     """Whether networks (layers [..., in, out]) have a shape that the kernels know: two or three hidden layers of 256."""
     *hidden, outputs = (layer.weight.shape[-1] for layer in layers)
-    return _depth_fits(len(hidden)) and set(hidden) == {_UNITS} and outputs <= _OUTPUTS and inputs <= _INPUTS
+    return _known(hidden) and outputs <= _OUTPUTS and inputs <= _INPUTS
 
 
-def _depth_fits(depth: int) -> bool:
-    return depth in (2, 3)
+def _known(hidden_units: Sequence[int]) -> bool:
+    return len(hidden_units) in _DEPTHS and set(hidden_units) == {_UNITS}
