@@ -27,7 +27,6 @@ from pathlib import Path
 from typing import Any
 
 import jax
-import jax.numpy as jnp
 import numpy as np
 from numpy.typing import NDArray
 
@@ -37,7 +36,6 @@ from upweight.engine.advance import advances
 from upweight.engine.device import compilation_cache
 from upweight.engine.extraction import extract_policies
 from upweight.engine.fqe import FQEConfig, QEstimates, evaluate_policies
-from upweight.engine.nn import Compute, apply_critics, apply_mlp
 from upweight.engine.population import Program
 from upweight.engine.prepare import make_agents, make_data, make_parts, make_setup
 from upweight.engine.schedule import make_schedule
@@ -156,19 +154,18 @@ def snapshots(
 
 def own_q(state: Any, policy: uw.Policy, starts: NDArray[Any]) -> float | None:
     """What the algorithm's own critics say of its policy, on average over starting states; BC has none."""
-    plain = Compute(jnp.dtype("float32"))
     networks = getattr(state, "critics", getattr(state, "critic", None))
     if networks is None:
         return None
-    observations = np.asarray((starts - policy.observation_mean) / policy.observation_scale, np.float32)
+    rows = np.asarray((starts - policy.observation_mean) / policy.observation_scale, np.float32)
     actions = policy.act(starts)
     if not policy.is_discrete:
-        return float(apply_critics(networks, observations, actions, plain).min(axis=0).mean())
-    if networks[0].weight.ndim == 2:
-        values = np.asarray(apply_mlp(networks, observations, plain))
-    else:
-        values = np.asarray(jax.vmap(lambda n: apply_mlp(n, observations, plain))(networks)).min(axis=0)
-    return float(values[np.arange(len(actions)), actions].mean())
+        rows = np.concatenate([rows, actions], axis=1)
+    for layer in networks:  # in NumPy: the device is busy with other trainings
+        rows = rows @ layer.weight + layer.bias[..., None, :]  # [n, out], or [2, n, out] of twins
+        rows = np.maximum(rows, 0) if layer is not networks[-1] else rows
+    values = rows.reshape(-1, *rows.shape[-2:]).min(axis=0)
+    return float(values[np.arange(len(values)), actions if policy.is_discrete else 0].mean())
 
 
 def look(pool: uw.Dataset, part: Split, candidates: list[Candidate]) -> None:

@@ -64,44 +64,38 @@ def choice_bytes(policies: Sequence[Policy], num_observations: int, itemsize: in
 def make_choices(policies: Sequence[Policy], observations: NDArray[Any], bounds: Bounds | None, dtype: Any) -> Choices:
     """Of all policies at observations [M, d]; ``bounds`` are the critics', None if actions are discrete."""
     rows = observations.reshape(len(observations), -1)
-    outputs = (_outputs(policy, rows, dtype) for policy in policies)
+    blocks = [jnp.asarray(rows[first : first + _BLOCK_ROWS], dtype) for first in range(0, len(rows), _BLOCK_ROWS)]
+    outputs = [jnp.concatenate([_outputs(policy, block) for block in blocks]) for policy in policies]  # [M, ...] each
     if bounds is None:
-        return Discrete(jnp.asarray(np.stack(list(outputs))))
+        return Discrete(jnp.stack(outputs))
     low, high = bounds
-    squashed = np.array([policy.kind == "tanh_gaussian" for policy in policies])
-    mean = np.empty((len(policies), len(rows), len(low)), dtype)
-    std = np.zeros((len(policies), len(rows) if squashed.any() else 1, len(low)), dtype)
-    for place, (policy, output) in enumerate(zip(policies, outputs, strict=True)):
-        mean[place] = output[:, : len(low)]
-        if squashed[place]:
-            std[place] = output[:, len(low) :]
-        elif policy.log_std is not None:
-            std[place] = np.exp(policy.log_std)
     lows, highs = (np.stack([getattr(each, name) for each in policies]) for name in ("action_low", "action_high"))
+    squashed = np.array([policy.kind == "tanh_gaussian" for policy in policies])
+    same = [np.zeros(len(low)) if policy.log_std is None else np.exp(policy.log_std) for policy in policies]
+    std = jnp.asarray(np.stack(same)[:, None], dtype)  # [P, 1, a]
+    if squashed.any():
+        pairs = zip(outputs, std, squashed, strict=True)
+        std = jnp.stack(
+            [o[:, len(low) :] if own else jnp.broadcast_to(s, (len(rows), len(low))) for o, s, own in pairs]
+        )
     return Continuous(
-        jnp.asarray(mean),
-        jnp.asarray(std),
+        jnp.stack([output[:, : len(low)] for output in outputs]),
+        std,
         jnp.asarray(squashed[:, None, None]),
         slope=jnp.asarray((highs - lows)[:, None] / (high - low), dtype),
         offset=jnp.asarray((highs + lows - high - low)[:, None] / (high - low), dtype),
     )
 
 
-def _outputs(policy: Policy, rows: NDArray[Any], dtype: Any) -> NDArray[Any]:
-    """[M, ...] probabilities, or means (and standard deviations, where they depend on the observation)."""
-    layers = tuple(Linear(jnp.asarray(weight, dtype), jnp.asarray(bias, dtype)) for weight, bias in policy.layers)
-    mean, scale = jnp.asarray(policy.observation_mean, dtype), jnp.asarray(policy.observation_scale, dtype)
-    count = min(_BLOCK_ROWS, len(rows))
-    found = []
-    for first in range(0, len(rows), count):
-        block = np.asarray(rows[first : first + count], dtype)
-        padded = np.pad(block, ((0, count - len(block)), (0, 0)))  # one shape: one compilation
-        found.append(np.asarray(_evaluate(layers, mean, scale, padded, policy.kind))[: len(block)])
-    return np.concatenate(found)
+def _outputs(policy: Policy, rows: Array) -> Array:
+    """[m, ...] probabilities, or means (and standard deviations, where they depend on the observation)."""
+    layers = tuple(Linear(jnp.asarray(w, rows.dtype), jnp.asarray(b, rows.dtype)) for w, b in policy.layers)
+    mean, scale = (jnp.asarray(each, rows.dtype) for each in (policy.observation_mean, policy.observation_scale))
+    return _evaluate(layers, mean, scale, rows, policy.kind)
 
 
 @partial(jax.jit, static_argnames="kind")
-def _evaluate(layers: MLP, mean: Array, scale: Array, rows: Any, kind: str) -> Array:
+def _evaluate(layers: MLP, mean: Array, scale: Array, rows: Array, kind: str) -> Array:
     outputs = apply_mlp(layers, (rows - mean) / scale, Compute(mean.dtype))
     if kind == "categorical":
         return jax.nn.softmax(outputs)
