@@ -41,8 +41,8 @@ def test_the_reference_has_every_public_name_once() -> None:
 @pytest.mark.parametrize("name", uw.__all__)
 def test_every_public_name_says_what_it_is(name: str) -> None:
     said = inspect.getdoc(getattr(uw, name)) or ""
-    assert said.partition("Example:")[0].strip()
-    assert ("Example:\n    >>> " in said) == (name not in WITHOUT_EXAMPLE)
+    assert said.partition("Examples:")[0].strip()
+    assert ("Examples:\n    >>> " in said) == (name not in WITHOUT_EXAMPLE)
 
 
 @pytest.mark.filterwarnings("ignore::UserWarning")  # eight episodes are few

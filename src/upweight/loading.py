@@ -51,7 +51,7 @@ def load(
     Of a table (CSV, Parquet of your own, a pandas, polars or Arrow frame) ``options`` say which column is what, as in
     :meth:`Dataset.from_frame`; else they go to the format's reader.
 
-    Example:
+    Examples:
         >>> uw.save(ds, "log.npz")
         []
         >>> uw.load("log.npz")

@@ -165,7 +165,7 @@ def pack(
     ("float16" halves them). ``verify`` reads everything again and compares hashes, as ``load(folder, verify=True)`` does later.
     An interrupted packing of files goes on where it was. Further options are those of :func:`upweight.load`.
 
-    Example:
+    Examples:
         >>> uw.pack([ds, ds], "both.packed").num_episodes
         16
     """

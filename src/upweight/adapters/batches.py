@@ -91,7 +91,7 @@ def batches(
     as make 64 MB, so that a row group is read once for all of them. The same seed gives the same batches, whatever the other
     options.
 
-    Example:
+    Examples:
         >>> batches = uw.batches(ds, "rw", 4, seed=0)
         >>> next(batches).observations.shape
         (4, 1)

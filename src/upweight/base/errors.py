@@ -8,7 +8,7 @@ from contextlib import contextmanager
 class UpweightError(Exception):
     """Base of every error raised on purpose by this package.
 
-    Example:
+    Examples:
         >>> try:
         ...     uw.load("nowhere.npz")
         ... except uw.UpweightError as error:

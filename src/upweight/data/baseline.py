@@ -26,7 +26,7 @@ class LinearBaseline:
     rounding noise, so the mean return is used instead. A fit of k coefficients to N episodes follows a share k / N of the
     noise in the returns: beyond half there is a warning (:class:`upweight.RidgeBaseline` follows less).
 
-    Example:
+    Examples:
         >>> uw.LinearBaseline()(ds.initial_observations, ds.returns).round(2)
         array([3.  , 4.03, 3.02, 3.99, 3.08, 3.91, 3.17, 3.8 ])
     """

@@ -34,7 +34,7 @@ class Transitions(NamedTuple):
 class Dataset(Shown):
     """N episodes, M steps; of :func:`upweight.load` or a ``from_...`` method. Arrays are read-only, and read when looked at.
 
-    Example:
+    Examples:
         >>> ds.num_episodes, ds.num_steps, ds.subset(ds.labels == "expert").returns.tolist()
         (8, 24, [4.0, 5.0, 6.0, 7.0])
     """

@@ -15,7 +15,7 @@ from upweight.data.segment import join
 def concat(datasets: Sequence[Dataset], *, source: str | None = None) -> Dataset:
     """One dataset with the episodes of all, in order. Labels are kept if every part has them.
 
-    Example:
+    Examples:
         >>> uw.concat([ds, ds]).num_episodes
         16
     """
@@ -82,7 +82,7 @@ def mix(
     sources are kept; a source without any is labelled ``labels[i]``, by default "good" or "poor". The counts,
     distinct episodes included, are in ``metadata["mix"]``.
 
-    Example:
+    Examples:
         >>> good, poor = ds.subset(ds.returns > 5), ds.subset(ds.returns <= 5)
         >>> uw.mix(good, poor, fraction=0.25, num_steps=12, seed=0).labels
         array(['expert', 'expert', 'novice', 'novice'], dtype='<U6')

@@ -55,7 +55,7 @@ def reference_scores(env: str) -> ReferenceScores:
     not that version's own random and expert returns. Those of "cartpole", "acrobot" and "mountaincar" are our own, measured
     where one action in ten is random ("upweight/StochasticCartPole-v1"), and the yardstick of "CartPole-v1" too.
 
-    Example:
+    Examples:
         >>> uw.reference_scores("hopper")
         ReferenceScores(random=-20.272305, expert=3234.3)
     """
@@ -83,7 +83,7 @@ def _plain_name(env: str) -> str:
 def normalize_returns(returns: NDArray[Any] | float, scores: ReferenceScores) -> NDArray[np.float64]:
     """Returns on the scale where a random policy has 0 and an expert 1.
 
-    Example:
+    Examples:
         >>> uw.normalize_returns([1607.0, 3234.3], uw.reference_scores("hopper")).round(2)
         array([0.5, 1. ])
     """

@@ -25,7 +25,7 @@ class RidgeBaseline:
 
     The same as scikit-learn's ``RidgeCV`` after a ``StandardScaler``, with these ``penalties`` as its ``alphas``.
 
-    Example:
+    Examples:
         >>> uw.RidgeBaseline()(ds.initial_observations, ds.returns).round(2)  # these starts explain nothing
         array([3.5, 3.5, 3.5, 3.5, 3.5, 3.5, 3.5, 3.5])
     """

@@ -17,7 +17,7 @@ def positive_sided_variance(values: ArrayLike) -> float:
 
     It measures how far the better episodes stand above the average: what there is to gain by weighting.
 
-    Example:
+    Examples:
         >>> uw.positive_sided_variance([0, 0, 0, 4])
         2.25
     """
@@ -28,7 +28,7 @@ def positive_sided_variance(values: ArrayLike) -> float:
 def effective_episodes(weights: ArrayLike) -> float:
     r"""Effective sample size in episodes, :math:`(\sum_i w_i)^2 / \sum_i w_i^2`, between 1 and N.
 
-    Example:
+    Examples:
         >>> uw.effective_episodes([0.5, 0.5, 0, 0])
         2.0
     """
@@ -40,7 +40,7 @@ def effective_episodes(weights: ArrayLike) -> float:
 def effective_steps(weights: ArrayLike, num_transitions: ArrayLike) -> float:
     r"""Effective sample size in steps, :math:`(\sum_i T_i w_i)^2 / \sum_i T_i w_i^2`.
 
-    Example:
+    Examples:
         >>> uw.effective_steps(uw.TopFraction(0.25)(ds), ds.num_transitions)
         6.0
     """
@@ -69,7 +69,7 @@ def episode_mass(weights: ArrayLike, num_transitions: ArrayLike) -> NDArray[np.f
 def weighted_return(weights: ArrayLike, returns: ArrayLike) -> float:
     r"""The paper's :math:`J(\mu_W) = \sum_i w_i G_i`: mean return if episodes were drawn by their weight.
 
-    Example:
+    Examples:
         >>> uw.weighted_return(uw.TopFraction(0.25)(ds), ds.returns)
         6.5
     """
@@ -80,7 +80,7 @@ def weighted_return(weights: ArrayLike, returns: ArrayLike) -> float:
 def step_weighted_return(weights: ArrayLike, returns: ArrayLike, num_transitions: ArrayLike) -> float:
     r""":math:`\sum_i T_i w_i G_i / \sum_i T_i w_i`: mean return of the episode a drawn step belongs to.
 
-    Example:
+    Examples:
         >>> uw.step_weighted_return([0.5, 0.5], [1.0, 9.0], [1, 3])
         7.0
     """
@@ -93,7 +93,7 @@ def hoeffding_probability(weights: ArrayLike, *, return_range: float, epsilon: f
     Holds for weights chosen without looking at the returns. RW, AW and Top-x% do look: in a stochastic
     environment they favour lucky episodes, and the true value may lie outside (the paper says so itself).
 
-    Example:
+    Examples:
         >>> round(uw.hoeffding_probability(uw.Uniform()(ds), return_range=7, epsilon=4), 3)
         0.011
     """
@@ -106,7 +106,7 @@ def hoeffding_probability(weights: ArrayLike, *, return_range: float, epsilon: f
 def hoeffding_radius(weights: ArrayLike, *, return_range: float, confidence: float = 0.95) -> float:
     r"""The :math:`\epsilon` at which :func:`hoeffding_probability` equals ``1 - confidence``.
 
-    Example:
+    Examples:
         >>> round(uw.hoeffding_radius(uw.Uniform()(ds), return_range=7), 2)
         3.36
     """
@@ -118,7 +118,7 @@ def hoeffding_radius(weights: ArrayLike, *, return_range: float, confidence: flo
 def mass_per_label(weights: ArrayLike, num_transitions: ArrayLike, labels: NDArray[np.str_]) -> dict[str, float]:
     """Share of drawn steps that comes from each provenance label.
 
-    Example:
+    Examples:
         >>> uw.mass_per_label(uw.Uniform()(ds), ds.num_transitions, ds.labels)
         {'expert': 0.5, 'novice': 0.5}
     """
@@ -134,7 +134,7 @@ def early_share(weights: ArrayLike, lengths: ArrayLike, good: NDArray[np.bool_],
     :math:`\sum_{i \in good} w_i \min(T_i, 30) / \sum_i w_i \min(T_i, 30)`. Every episode passes its beginning: poor episodes
     that are short and many have few of all steps, but most of these.
 
-    Example:
+    Examples:
         >>> uw.early_share([0.5, 0.5], [10, 1000], np.array([False, True]))
         0.75
     """

@@ -24,7 +24,7 @@ from upweight.weightings.weighting import Weighting
 def algorithm_config(name: str, *, preset: str = "paper", **changes: Any) -> Config:
     """Settings of an algorithm: a preset ("paper", for some "official") with some of them changed.
 
-    Example:
+    Examples:
         >>> uw.algorithm_config("iql", preset="official", expectile=0.9).expectile
         0.9
     """
@@ -48,7 +48,7 @@ class Run:
     that part alone. ``actor_weighting`` lets the actor draw its own batches, while critics (and IQL's V) use ``weighting``.
     ``reweight=True`` draws uniformly and multiplies losses by :math:`M w_{i,t}` instead.
 
-    Example:
+    Examples:
         >>> runs = [uw.Run("td3_bc", weighting, seed) for weighting in ("uniform", "rw") for seed in range(5)]
         >>> runs[-1].weighting, runs[-1].seed
         (ReturnWeighting(temperature=0.1), 4)

@@ -14,7 +14,7 @@ Callback = Callable[[Sequence[Record]], None]
 def tensorboard_callback(folder: str | Path) -> Callback:
     """Write event files under ``folder``, one tag per run and metric; needs ``pip install tensorboard``.
 
-    Example:
+    Examples:
         >>> callback = uw.tensorboard_callback("events")  # uw.train(..., callbacks=[callback])
     """
     writer = _import("tensorboard.summary", "tensorboard").Writer(str(folder))

@@ -65,7 +65,7 @@ def plan_training(
 ) -> Plan:
     """How the runs would be packed, the memory they would take, and what computes their networks; trains nothing.
 
-    Example:
+    Examples:
         >>> print(uw.plan_training(ds, [uw.Run("bc", "rw", seed) for seed in range(5)]))
         bc x 5: about ... MiB (0.0 MiB data, ... MiB per agent), networks by ... GiB
     """
@@ -119,7 +119,7 @@ def train(
     compared with theirs (``RunResult.agreement``). The draw follows from the data, not from seeds; plan.json lists them.
     At the ``deadline`` (a value of ``time.monotonic()``) the training is saved in its folder and :class:`TrainingPaused` raised.
 
-    Example:
+    Examples:
         >>> small = uw.algorithm_config("bc", hidden_units=(8,), batch_size=8)
         >>> results = uw.train(ds, [uw.Run(small, "uniform"), uw.Run(small, "rw")], num_updates=10)
         >>> [result.status for result in results], results[1].policy.act(ds.observations[:5]).shape

@@ -35,7 +35,7 @@ def explore(dataset: AnyDataset, *, env: str | None = None, title: str | None = 
     one, a frame, or a dataset of d3rlpy or Minari; ``options`` are those of :func:`upweight.load` for a path or name, and are
     part of the code that the page offers to copy. ``env`` names the task whose reference scores the suggestion is judged by.
 
-    Example:
+    Examples:
         >>> page = uw.explore(ds).save("explore.html")  # open it in a browser
         >>> page.name
         'explore.html'

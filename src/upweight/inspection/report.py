@@ -116,7 +116,7 @@ def inspect(
     ``weightings``: those to compare with uniform sampling, by default the paper's and the one suggested. ``env`` names the task
     whose reference scores normalise the returns. Data without rewards are described, and nothing is suggested.
 
-    Example:
+    Examples:
         >>> found = uw.inspect(ds)  # print(found) for all of it
         >>> found.num_episodes, found.returns.mean, found.suggestion.weighting
         (8, 3.5, ReturnWeighting(temperature=0.3))

@@ -71,7 +71,7 @@ def suggest(dataset: AnyDataset, *, env: str | None = None) -> Suggestion:
 
     ``dataset`` may also be a path, the name of one, a frame, or a dataset of d3rlpy or Minari.
 
-    Example:
+    Examples:
         >>> found = uw.suggest(ds)  # print(found) for the reasons
         >>> found.weighting, found.helps
         (ReturnWeighting(temperature=0.3), False)

@@ -93,7 +93,7 @@ def save(dataset: Dataset, path: str | os.PathLike[str], *, format: str | None =
 
     Returns what the format could not express, and warns about it.
 
-    Example:
+    Examples:
         >>> uw.save(ds, "log.npz")
         []
     """

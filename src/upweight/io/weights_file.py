@@ -25,7 +25,7 @@ def load_weights(path: str | os.PathLike[str], dataset: Dataset) -> NDArray[np.f
 
     A file of other data is refused: it keeps trainable steps and returns of the episodes it was made for.
 
-    Example:
+    Examples:
         >>> np.savez("weights.npz", weights=uw.Uniform()(ds), lengths=ds.num_transitions, returns=ds.returns)
         >>> uw.load_weights("weights.npz", ds)[:2]
         array([0.125, 0.125])

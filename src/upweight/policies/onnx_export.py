@@ -15,7 +15,7 @@ OPSET = 17
 def export_onnx(policy: Policy, path: str | Path) -> None:
     """Write ``observations`` [E, d] float32 -> ``actions`` ([E, a] float32, or [E] int64 if discrete).
 
-    Example:
+    Examples:
         >>> uw.export_onnx(policy, "policy.onnx")
     """
     onnx = require("onnx", extra="onnx", purpose="exporting to ONNX")

@@ -31,7 +31,7 @@ class Policy(Shown):
     - ``categorical``: outputs are logits of discrete actions
     - ``greedy``: outputs are values of discrete actions; the highest is taken
 
-    Example:
+    Examples:
         >>> policy.act(np.array([[1.0]])).round(2)
         array([[0.76]], dtype=float32)
     """
@@ -151,7 +151,7 @@ def _gumbel(rng: Randomness, shape: tuple[int, ...]) -> NDArray[np.float64]:
 def load_policy(path: str | Path) -> Policy:
     """The policy that :meth:`Policy.save` wrote; needs NumPy only.
 
-    Example:
+    Examples:
         >>> policy.save("policy.safetensors")
         >>> uw.load_policy("policy.safetensors").kind
         'deterministic'

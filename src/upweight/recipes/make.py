@@ -25,7 +25,7 @@ def make_dataset(name: str, *, steps: int | None = None, seed: int = 0, workers:
     steps only add episodes. What was collected is kept in the cache folder (``UPWEIGHT_CACHE``). On another machine, or with
     other versions of MuJoCo or NumPy, numbers may round differently: ``metadata["content_sha256"]`` tells.
 
-    Example:
+    Examples:
         >>> mixed = uw.make_dataset("cartpole-expert-random-50", steps=1000)
         >>> mixed.num_steps >= 1000, mixed.num_actions
         (True, 2)

@@ -55,7 +55,7 @@ class Recipe:
 def recipe_names(tasks: tuple[str, ...] = (*MUJOCO_TASKS, *CLASSIC_TASKS, *MAZE_TASKS)) -> list[str]:
     """All names, in a readable order.
 
-    Example:
+    Examples:
         >>> uw.recipe_names(("hopper",))[:3]
         ['hopper-random', 'hopper-medium', 'hopper-expert']
     """

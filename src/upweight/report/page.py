@@ -39,7 +39,7 @@ def write_report(
     ``store_path`` may name several stores, or folders of trainings; ``seed`` and ``resamples`` are those of the intervals. The
     page is called ``title`` or, without one, as the stores are. Returns the folder.
 
-    Example:
+    Examples:
         >>> folder = uw.write_report("results", "page.html", resamples=100)
         >>> (folder / "aggregates.csv").exists()
         True

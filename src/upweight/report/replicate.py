@@ -211,7 +211,7 @@ class Replication:
 def replicate(results: Results, intervals: Intervals) -> Replication:
     """Check every claim for every method in the results.
 
-    Example:
+    Examples:
         >>> found = uw.replicate(uw.collect(uw.open_store("results")), uw.Intervals(resamples=100))
         >>> found.claims[0].text
         'RW and AW beat Uniform at each sigma'

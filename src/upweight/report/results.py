@@ -223,7 +223,7 @@ class Results:
 def collect(stores: StoreReader | Sequence[StoreReader], *, updates: int | None = None) -> Results:
     """Everything in the stores; of each method the runs with most updates are shown, or those with ``updates``.
 
-    Example:
+    Examples:
         >>> found = uw.collect(uw.open_store("results"))
         >>> len(found.runs)
         10

@@ -33,7 +33,7 @@ _KNOWN_WARNINGS = ("settotalmass",)  # of HalfCheetah's model file, since MuJoCo
 def register_environments() -> None:
     """Make our environments known to ``gymnasium.make``: ``upweight/StochasticCartPole-v1``, ``upweight/AntMaze-umaze-v0`` ...
 
-    Example:
+    Examples:
         >>> import gymnasium
         >>> uw.register_environments()
         >>> gymnasium.make("upweight/StochasticCartPole-v1").action_space
@@ -66,7 +66,7 @@ def register_environments() -> None:
 def make_environment(env_id: str) -> Any:
     """A ``gymnasium.Env`` with its time limit, as every part of this package sees it: of an id, or of ``module:function``.
 
-    Example:
+    Examples:
         >>> uw.make_environment("upweight/StochasticCartPole-v1").action_space
         Discrete(2)
     """

@@ -127,7 +127,7 @@ def evaluate(
     policy alone: not on the other policies, ``episodes`` or ``workers``. ``stochastic`` samples actions where the policy is
     stochastic.
 
-    Example:
+    Examples:
         >>> layer = (np.zeros((4, 2), np.float32), np.zeros(2, np.float32))  # four observations, two actions, no opinion
         >>> policy = uw.Policy("categorical", (layer,), observation_mean=np.zeros(4), observation_scale=np.ones(4))
         >>> played = uw.evaluate(policy, "CartPole-v1", episodes=3, stochastic=True)

@@ -22,7 +22,7 @@ from upweight.samplers.sampler import Sampler
 class EpisodeSampler(Sampler):
     """Step indices of a dataset, drawn with episode weights; O(1) per draw and O(N) memory.
 
-    Example:
+    Examples:
         >>> sampler = uw.EpisodeSampler(ds, uw.ReturnWeighting(0.1))
         >>> sampler.sample(np.random.default_rng(0), 5)  # steps 21 to 23 are of the best episode
         array([17, 22, 20, 19, 23])

@@ -18,7 +18,7 @@ class StepSampler(Sampler):
 
     With a dataset, steps that cannot be learned from get weight 0.
 
-    Example:
+    Examples:
         >>> uw.StepSampler(ds, ds.rewards).sample(np.random.default_rng(0), 5)
         array([20, 17,  8,  8, 23])
     """

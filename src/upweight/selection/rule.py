@@ -95,7 +95,7 @@ class Decision:
 class SelectionRule:
     """How careful to be.
 
-    Example:
+    Examples:
         >>> uw.SelectionRule(margin=3)  # uw.select(..., rule=...)
         SelectionRule(pessimism=1.0, margin=3, max_outside=0.3)
     """

@@ -63,7 +63,7 @@ def select(
     the true returns of ``env_episodes`` episodes to the table, not to the choice; with ``episodes_allowed`` at most so many
     real episodes are played, and decide. ``stochastic`` policies draw their actions; else they take the likeliest.
 
-    Example:
+    Examples:
         >>> found = uw.select("runs/ward", "ward.csv", seeds=2, updates=2000)  # doctest: +SKIP
         >>> print(found.policy, found.reason)  # doctest: +SKIP
     """

@@ -68,7 +68,7 @@ _Values = dict[str, _Value]
 def find_experiment(name: str | Path) -> Path:
     """The file of that path, or the shipped suite of that name ("paper/mixed").
 
-    Example:
+    Examples:
         >>> uw.find_experiment("paper/mixed").name
         'mixed.toml'
     """
@@ -99,7 +99,7 @@ def read_experiment(
     ``scale`` takes the values of ``[scale.NAME]``, ``only`` (a wildcard over dataset names) and ``algorithms`` keep some of the
     runs, and ``changes`` are other values for keys of the file, as a scale has them.
 
-    Example:
+    Examples:
         >>> study = uw.read_experiment("paper/mixed", only="hopper-expert-*", algorithms=["bc"], changes={"seeds": 3})
         >>> len(study.runs)
         60

@@ -16,7 +16,7 @@ _NOT_PLAYED: Record = {"score": None, "mean_return": None, "returns": []}
 def open_store(path: str | Path) -> StoreReader:
     """The results in a folder of ``upweight sweep`` or ``upweight train``, or in a file that :meth:`Store.pack` wrote.
 
-    Example:
+    Examples:
         >>> len(list(uw.open_store("results").runs()))
         10
     """

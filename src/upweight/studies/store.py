@@ -70,7 +70,7 @@ class StoreReader(Shown, ABC):
 class Store(StoreReader):
     """A folder of results: the only reader and writer of its runs, policies and datasets.
 
-    Example:
+    Examples:
         >>> table = uw.Store("results").table()  # pandas.DataFrame(table)
         >>> sorted(set(table["weighting"]))
         ['rw', 'uniform']

@@ -80,7 +80,7 @@ class SweepResult:
 def plan_sweep(experiment: Experiment, store: str | Path | Store, *, max_agents: int | None = None) -> SweepPlan:
     """What is missing, how it would be packed, and how long it may take; writes nothing.
 
-    Example:
+    Examples:
         >>> print(uw.plan_sweep(uw.read_experiment("demo"), "new"))
         demo: 25 runs, 0 finished, 25 to do
           bc on hopper: 25 agents x 20,000 updates
@@ -103,7 +103,7 @@ def sweep(
     its last checkpoint. ``max_minutes`` cuts it into slices that add up. A population that cannot be done is noted in
     ``failures``, and the others are done. ``executor``: this computer, unless it is a :class:`~upweight.RayExecutor`.
 
-    Example:
+    Examples:
         >>> uw.sweep(uw.read_experiment("demo"), "results")  # doctest: +SKIP
     """
     if not max_minutes >= 0:

@@ -34,7 +34,7 @@ class AdvantageWeighting(Weighting):
     ``baseline(initial_observations [K, ...], returns [K]) -> values [K]`` estimates V(s0): "linear" (least squares, the
     paper's), "ridge" (for few episodes or many features), or one of your own.
 
-    Example:
+    Examples:
         >>> uw.AdvantageWeighting(temperature=0.5)(ds).round(2)
         array([0.04, 0.04, 0.07, 0.07, 0.13, 0.14, 0.24, 0.27])
     """

@@ -21,7 +21,7 @@ class Half(Weighting):
     With more than two labels, ``high`` names the one that makes up the good half. Which half is which does not
     matter to the weights.
 
-    Example:
+    Examples:
         >>> uw.Half(threshold=5)(ds).round(2)
         array([0.08, 0.08, 0.08, 0.08, 0.08, 0.08, 0.25, 0.25])
     """

@@ -25,7 +25,7 @@ def weighting_classes() -> dict[str, type[Weighting]]:
 def make_weighting(name: str, **settings: Any) -> Weighting:
     """A weighting by its short name, e.g. ``make_weighting("rw", temperature=0.1)``.
 
-    Example:
+    Examples:
         >>> uw.make_weighting("rw", temperature=0.2)
         ReturnWeighting(temperature=0.2)
     """
@@ -45,7 +45,7 @@ def make_weighting(name: str, **settings: Any) -> Weighting:
 def weighting_from_dict(description: Mapping[str, Any]) -> Weighting:
     """The weighting that :meth:`Weighting.to_dict` described.
 
-    Example:
+    Examples:
         >>> uw.weighting_from_dict({"name": "top", "fraction": 0.5})
         TopFraction(fraction=0.5)
     """

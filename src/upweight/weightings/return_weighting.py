@@ -18,7 +18,7 @@ class ReturnWeighting(Weighting):
     The best episode counts :math:`e^{1/\alpha}` times as much as the worst: 22,026 times at 0.1 (the paper's
     choice for TD3+BC and IQL; for BC it states none), 148 times at 0.2 (for CQL).
 
-    Example:
+    Examples:
         >>> uw.ReturnWeighting(temperature=0.5)(ds).round(2)
         array([0.04, 0.05, 0.07, 0.09, 0.12, 0.16, 0.21, 0.28])
     """

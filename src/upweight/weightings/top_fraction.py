@@ -17,7 +17,7 @@ class TopFraction(Weighting):
 
     The count is of *episodes*, not of steps. Among equal returns the earlier episode is kept.
 
-    Example:
+    Examples:
         >>> uw.TopFraction(0.25)(ds)
         array([0. , 0. , 0. , 0. , 0. , 0. , 0.5, 0.5])
     """

@@ -14,7 +14,7 @@ from upweight.weightings.weighting import Weighting
 class Uniform(Weighting):
     """What offline RL does by default.
 
-    Example:
+    Examples:
         >>> uw.Uniform()(ds)
         array([0.125, 0.125, 0.125, 0.125, 0.125, 0.125, 0.125, 0.125])
     """

@@ -23,7 +23,7 @@ from upweight.data.validate import as_weights
 class Weighting(ABC):
     """``weighting(dataset) -> w`` float64 [N], non-negative, summing to 1; deterministic, no I/O of its own.
 
-    Example:
+    Examples:
         >>> isinstance(uw.Half(), uw.Weighting), uw.Half().to_dict()
         (True, {'name': 'half', 'threshold': None, 'high': None})
     """
@@ -86,7 +86,7 @@ def resolve_weights(
 ) -> NDArray[np.float64]:
     """Episode weights [N] from a weighting or from an array of them (scaled to sum to 1).
 
-    Example:
+    Examples:
         >>> uw.resolve_weights([0, 0, 0, 0, 1, 1, 1, 1], ds)
         array([0.  , 0.  , 0.  , 0.  , 0.25, 0.25, 0.25, 0.25])
     """

@@ -54,7 +54,7 @@ def iqm(scores: Scores | GivenScores) -> Floats | float:
     smallest score. Runs are pooled, so a task with more runs counts for more; the other statistics count every task
     alike.
 
-    Example:
+    Examples:
         >>> uw.iqm({"hopper": [0.1, 0.5, 0.6, 0.9], "ant": [0.2, 0.4, 0.7, 0.8]})
         0.55
     """
@@ -72,7 +72,7 @@ def optimality_gap(scores: Scores | GivenScores, gamma: float = 1.0) -> Floats |
 
     Lower is better. What a run scores above ``gamma`` (1: the expert) makes up for nothing.
 
-    Example:
+    Examples:
         >>> uw.optimality_gap({"hopper": [0.5, 1.2]})
         0.25
     """
@@ -91,7 +91,7 @@ def probability_of_improvement(x: Scores | GivenScores, y: Scores | GivenScores)
     Mann-Whitney statistic of task m over its number of pairs. It says how often, not by how much. Tasks are matched by
     name (by place, where they have none); runs are not matched, and their numbers may differ.
 
-    Example:
+    Examples:
         >>> uw.probability_of_improvement({"hopper": [0.5, 0.6]}, {"hopper": [0.4, 0.55]})
         0.75
     """
@@ -109,7 +109,7 @@ def performance_profile(scores: Scores | GivenScores, thresholds: ArrayLike) -> 
     :math:`F(\tau) = \frac{1}{M}\sum_m \frac{1}{N_m}\sum_n [x_{m,n} > \tau]`. A curve that lies above another
     everywhere is stochastic dominance; curves that cross say for which demands each method is the better one.
 
-    Example:
+    Examples:
         >>> uw.performance_profile({"hopper": [0.2, 0.5, 0.8]}, [0.0, 0.4, 0.9]).round(2)
         array([1.  , 0.67, 0.  ])
     """

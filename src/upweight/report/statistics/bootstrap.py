@@ -72,7 +72,7 @@ def interval(
     ``statistic`` takes :class:`Scores` with values [..., R] and gives [...]. Those of ``aggregate`` do; others are made
     of them, ``lambda s: optimality_gap(s, 0.5)``, or of ``s.values`` and ``s.task_means``.
 
-    Example:
+    Examples:
         >>> found = uw.interval(uw.iqm, {"hopper": [0.1, 0.4, 0.5, 0.6, 0.9]}, rng=np.random.default_rng(0))
         >>> round(found.low, 2), found.point, round(found.high, 2)
         (0.23, 0.5, 0.8)
@@ -97,7 +97,7 @@ def interval_of_pair(
     Runs of x and of y are resampled independently: run 3 of one has nothing to do with run 3 of the other. Tasks, where
     they are resampled too (``over_tasks``), are the same for both.
 
-    Example:
+    Examples:
         >>> rw, uniform = {"hopper": [0.5, 0.6, 0.7, 0.8, 0.9]}, {"hopper": [0.1, 0.2, 0.3, 0.4, 0.55]}
         >>> found = uw.interval_of_pair(uw.probability_of_improvement, rw, uniform, rng=np.random.default_rng(0))
         >>> round(found.low, 2), round(found.point, 2), round(found.high, 2)
