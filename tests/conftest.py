@@ -5,7 +5,10 @@ import os
 import shutil
 import signal
 import tempfile
+from collections.abc import Iterator
+from typing import Any
 
+import pytest
 from hypothesis import settings
 
 settings.register_profile("local", deadline=None)
@@ -26,3 +29,23 @@ os.environ["JAX_PERSISTENT_CACHE_MIN_ENTRY_SIZE_BYTES"] = "-1"
 # A shell's background ignores interrupts, for children too, and some tests send one.
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
+
+BROWSERS = ("chromium", "chromium-browser", "google-chrome")
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Any]:
+    """The browser that is installed, driven by Playwright."""
+    found = next(filter(None, map(shutil.which, BROWSERS)), None)
+    if found is None:
+        message = f"no browser: install one of {', '.join(BROWSERS)}"
+        if os.environ.get("CI"):
+            pytest.fail(message)
+        pytest.skip(message)
+    from playwright.sync_api import sync_playwright
+
+    with (
+        sync_playwright() as playwright,
+        playwright.chromium.launch(executable_path=found, args=["--no-sandbox"]) as it,
+    ):
+        yield it

@@ -1,9 +1,7 @@
 """The page in a real browser: its numbers are Python's, it obeys mouse and keyboard, and nothing leaves it."""
 
 import json
-import os
 import shlex
-import shutil
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -12,13 +10,13 @@ import numpy as np
 import pytest
 
 import upweight as uw
+from support.browser import Visit
 from upweight.cli.main import main
 from upweight.explorer import facts
 from upweight.inspection.effect import good_episodes, measure_effect
 from upweight.inspection.starts import Starts
 
 pytestmark = [pytest.mark.slow, pytest.mark.filterwarnings("ignore:.*are incomplete")]
-BROWSERS = ("chromium", "chromium-browser", "google-chrome")
 NASTY = "</script><b>bold</b>"
 AT_EVERY_POSITION = """(name) => {
     document.querySelector(`#tabs input[value=${name}]`).click();
@@ -50,37 +48,6 @@ def strange_log() -> uw.Dataset:
         actions = rng.normal(size=(length, 1))
         episodes.append({"observations": observations, "actions": actions, "rewards": rewards, "label": label, **ended})
     return uw.Dataset.from_episodes([*episodes, episodes[11], episodes[12]]).mark_incomplete([20, 21])
-
-
-class Visit:
-    """A page that was opened, all that it complained of and all that it asked for."""
-
-    def __init__(self, browser: Any, address: str, **options: Any) -> None:
-        self.context = browser.new_context(accept_downloads=True, **options)
-        self.page = self.context.new_page()
-        self.complaints: list[str] = []
-        self.requests: list[str] = []
-        self.page.on("console", lambda message: self.complaints.append(message.text))
-        self.page.on("pageerror", lambda error: self.complaints.append(str(error)))
-        self.page.on("request", lambda request: self.requests.append(request.url))
-        self.page.goto(address)
-
-
-@pytest.fixture(scope="module")
-def browser() -> Iterator[Any]:
-    found = next(filter(None, map(shutil.which, BROWSERS)), None)
-    if found is None:
-        message = f"no browser: install one of {', '.join(BROWSERS)}"
-        if os.environ.get("CI"):
-            pytest.fail(message)
-        pytest.skip(message)
-    from playwright.sync_api import sync_playwright
-
-    with (
-        sync_playwright() as playwright,
-        playwright.chromium.launch(executable_path=found, args=["--no-sandbox"]) as it,
-    ):
-        yield it
 
 
 @pytest.fixture(scope="module")
