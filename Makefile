@@ -3,7 +3,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 
-.PHONY: demo test check lint benchmarks clean
+.PHONY: demo test check lint docs benchmarks clean
 
 demo: .venv/demo.done ## make a mixed dataset in a simulator, train with five samplers, print the table, write the report
 	$(BIN)/upweight demo --output demo
@@ -19,6 +19,9 @@ lint: .venv/dev.done
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 
+docs: .venv/docs.done ## the documentation as a site that needs no network: site/index.html
+	$(BIN)/python -m tools.site
+
 benchmarks: .venv/dev.done ## re-measure; results go to benchmarks/results
 	$(BIN)/python benchmarks/sampling.py
 	$(BIN)/python benchmarks/reading.py
@@ -27,7 +30,7 @@ benchmarks: .venv/dev.done ## re-measure; results go to benchmarks/results
 	$(BIN)/python benchmarks/train_throughput.py --peer --name train_throughput_cpu
 
 clean:
-	rm -rf .venv demo dist build
+	rm -rf .venv demo dist build site
 
 .venv/created:
 	$(PYTHON) -m venv .venv
@@ -35,6 +38,10 @@ clean:
 
 .venv/demo.done: .venv/created pyproject.toml
 	$(PIP) --editable ".[hdf5,plot,mujoco,train]"
+	touch $@
+
+.venv/docs.done: .venv/created pyproject.toml
+	$(PIP) --editable ".[docs]"
 	touch $@
 
 # torch first and by exact version: a range would pull the newest build with gigabytes of CUDA libraries.

@@ -83,6 +83,13 @@ def test_local_links_lead_somewhere(page: Path) -> None:
             assert (page.parent / target).exists(), target
 
 
+@pytest.mark.parametrize("page", PAGES, ids=[str(page.relative_to(ROOT)) for page in PAGES])
+def test_names_in_the_text_exist(page: Path) -> None:
+    text = page.read_text()
+    assert set(re.findall(r"`uw\.(\w+)", text)) <= {*uw.__all__}
+    assert all(name in dir(uw.Dataset) or name in {"episodes", "metadata"} for name in re.findall(r"`ds\.(\w+)", text))
+
+
 def test_every_plug_in_is_in_the_docs() -> None:
     from upweight.engine.algorithm import algorithms
     from upweight.io.registry import formats

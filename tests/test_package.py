@@ -116,7 +116,7 @@ def test_extras_are_the_promised_ones_and_all_means_all() -> None:
     extras = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["optional-dependencies"]
     product = ["hdf5", "parquet", "minari", "plot", "train", "mujoco", "onnx", "torch", "d3rlpy", "torchrl", "rllib"]
     product.append("ray")
-    assert list(extras) == [*product, "all", "dev"]
+    assert list(extras) == [*product, "all", "docs", "dev"]
     assert extras["all"] == [f"upweight[{','.join(product)}]"]
 
 
