@@ -75,12 +75,20 @@ def test_equal_estimates_beat_nothing() -> None:
     assert SelectionRule().decide([evidence("a", 10 + 1e-12, 10 + 1e-12)], Baseline("BC", 10.0, 0.0)).chosen is None
 
 
-def test_estimates_that_the_log_hardly_reaches_are_noted() -> None:
-    few = SelectionRule().decide([evidence("a", 98, 99, 100, reached=1)], BC)
-    assert few.chosen == 0 and few.notes[0].startswith("1 logged episode returned as much")
-    none = SelectionRule().decide([evidence("a", 98, 99, 100, reached=0)], BC)
-    assert none.notes[0].startswith("no logged episodes returned")
-    assert SelectionRule().decide([evidence("a", 98, 99, 100, reached=5)], BC).notes == ()
+def test_estimates_that_hardly_any_episode_was_worth_are_a_veto() -> None:
+    few, none = (evidence("a", 98, 99, 100, reached=count) for count in (1, 0))
+    decision = SelectionRule().decide([few, evidence("b", 18, 19, 20, reached=5)], BC)
+    assert decision.chosen == 1 and decision.verdicts[0] == "only 1 of the logged episodes returned as much"
+    alone = SelectionRule().decide([none], BC)
+    assert (
+        alone.chosen is None
+        and "no candidate can be judged (a: none of the logged episodes returned as much)" in alone.reason
+    )
+    assert SelectionRule(min_reached=0).decide([none], BC).chosen == 0
+    second = SelectionRule().decide([none, evidence("b", 9, 10, 11)], BC)
+    assert second.reason.endswith(
+        "BC on all data at 10; a is estimated at 99, but none of the logged episodes returned as much"
+    )
 
 
 def test_common_luck_counts_for_nobody() -> None:
@@ -97,7 +105,9 @@ def test_common_luck_counts_for_nobody() -> None:
     assert without_common_luck(alone) == alone
 
 
-@pytest.mark.parametrize("wrong", [{"pessimism": -1}, {"margin": float("nan")}, {"max_outside": 1.5}])
+@pytest.mark.parametrize(
+    "wrong", [{"pessimism": -1}, {"margin": float("nan")}, {"max_outside": 1.5}, {"min_reached": -1}]
+)
 def test_settings_out_of_range_are_refused(wrong: dict[str, float]) -> None:
     with pytest.raises(ConfigError, match="expected a number from 0 to"):
         SelectionRule(**wrong)

@@ -16,7 +16,8 @@ from upweight.selection.plot import plot_selection
 from upweight.selection.select import discounted_values, quick_config, select
 
 SMALL = FQEConfig(hidden_units=(16, 16), batch_size=64, learning_rate=3e-3, tau=0.1, discount=0.9)
-QUICK: dict[str, Any] = {"config": SMALL, "updates": 300, "seeds": 2}
+BOLD = uw.SelectionRule(min_reached=0)  # the log's own episodes are all of random actions
+QUICK: dict[str, Any] = {"config": SMALL, "updates": 300, "seeds": 2, "rule": BOLD}
 
 
 DIVERGES = 7.0  # a worth that no critic finds
@@ -220,6 +221,15 @@ def test_critics_that_hardly_learned_are_named(log: uw.Dataset, updates: int, le
         "give more updates"
         for _ in range(left is not None)
     ]
+
+
+def test_what_no_episode_was_worth_is_not_chosen(log: uw.Dataset, found: uw.Selection) -> None:
+    values = discounted_values(log, SMALL.discount)
+    good = next(each for each in found.standings if "rw" in each.name)
+    handed_out = good.evidence.estimates.mean(axis=1).max()
+    assert good.evidence.reached == (values >= handed_out).sum() < 5 <= found.standings[-1].evidence.reached
+    careful = select(POLICIES, log, **{**QUICK, "rule": uw.SelectionRule()})
+    assert careful.chosen is None and "but none of the logged episodes returned as much" in careful.reason
 
 
 def test_what_an_episode_was_worth() -> None:

@@ -31,9 +31,10 @@ examples:
 
 what happens: critics learn from logged steps what each policy would earn (fitted Q evaluation), on the episodes that --holdout
 kept back from the training; the rule takes the candidate with the highest mean - std over seeds, unless its actions are unlike
-the log's (% outside), and only if it beats behaviour cloning on all data by more than the noise. Else it abstains, which is an
-answer too (exit code 0): then keep to what you do now. Estimates can be wrong in ways that no seed shows: where outcomes were
-rare, or the policy leaves the data. Include `--algorithm bc --weighting uniform` among the candidates: it is what to beat."""
+the log's (% outside) or hardly any logged episode was worth as much, and only if it beats behaviour cloning on all data by more
+than the noise. Else it abstains, which is an answer too (exit code 0): then keep to what you do now. Estimates can be wrong in
+ways that no seed shows: where outcomes were rare, or the policy leaves the data. Include `--algorithm bc --weighting uniform`
+among the candidates: it is what to beat."""
 _EXAMPLE = "discount=0.95"
 DOPE_UPDATES = 60_000
 
@@ -99,6 +100,13 @@ def _add_rule(parser: argparse.ArgumentParser) -> None:
         metavar="SHARE",
         help="veto above this share of actions (default: 0.3)",
     )
+    group.add_argument(
+        "--min-reached",
+        type=int,
+        default=5,
+        metavar="N",
+        help="veto where fewer logged episodes were worth what is estimated (default: 5)",
+    )
     group = parser.add_argument_group("with an environment")
     add_environment(group, default="none")
     group.add_argument(
@@ -124,7 +132,7 @@ def run(arguments: argparse.Namespace) -> None:
     check_free(arguments.plot, arguments)
     if arguments.output is not None:
         check_output(arguments.output, overwrite=arguments.overwrite)
-    rule = SelectionRule(arguments.pessimism, arguments.margin, arguments.max_outside)
+    rule = SelectionRule(arguments.pessimism, arguments.margin, arguments.max_outside, arguments.min_reached)
     settings = parse_settings(arguments.set, example=_EXAMPLE)
     FQEConfig.preset(**settings)  # a wrong name is told before anything is read
     dataset, propensities = read_dataset(arguments.data, arguments), None

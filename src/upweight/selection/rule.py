@@ -1,14 +1,14 @@
 r"""Which candidate do the estimates speak for, if any? A pure function of numbers.
 
 A candidate c is a group of K policies (training seeds) with S estimates each of their value (seeds of the evaluation), mean
-:math:`m_c` and standard deviation :math:`s_c` over all K S of them. Of those whose actions stay near logged ones, the rule takes
-the highest lower bound :math:`m_c - k s_c`, and abstains unless, with b for the baseline (behaviour cloning on all data, or the
-log itself),
+:math:`m_c` and standard deviation :math:`s_c` over all K S of them. Of those whose actions stay near logged ones, and whose
+estimates some logged episodes were worth, the rule takes the highest lower bound :math:`m_c - k s_c`, and abstains unless, with
+b for the baseline (behaviour cloning on all data, or the log itself),
 
 .. math:: m_c - m_b > z \sqrt{s_c^2 + s_b^2}.
 
 Adding a number to all estimates, or multiplying all by a positive one, changes nothing. Seeds show how much an estimate depends
-on luck, not what all of them have wrong in common: that is what the veto and the notes are for.
+on luck, not what all of them have wrong in common: that is what the vetoes are for.
 """
 
 from collections.abc import Sequence
@@ -21,7 +21,6 @@ from upweight.base.errors import ConfigError
 from upweight.base.text import number
 
 ABSTAINED = "nothing is shown to beat {}"
-_FEW = 5  # episodes that returned as much as a policy is said to: with fewer, hardly any of it was seen
 _ROUNDING = 1e-9  # of the estimates' size: a spread below it is none
 
 
@@ -32,7 +31,7 @@ class Evidence:
     name: str
     estimates: NDArray[np.float64]  # [K, S]; NaN where the evaluation diverged
     outside: float  # share of its actions that are far from all logged ones
-    reached: int | None = None  # logged episodes that returned at least its mean estimate
+    reached: int | None = None  # logged episodes that were worth what its best policy is estimated at
 
     @property
     def found(self) -> NDArray[np.float64]:
@@ -88,7 +87,6 @@ class Decision:
     chosen: int | None
     reason: str
     verdicts: tuple[str, ...]  # of each candidate, in a few words
-    notes: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -97,15 +95,16 @@ class SelectionRule:
 
     Examples:
         >>> uw.SelectionRule(margin=3)  # uw.select(..., rule=...)
-        SelectionRule(pessimism=1.0, margin=3, max_outside=0.3)
+        SelectionRule(pessimism=1.0, margin=3, max_outside=0.3, min_reached=5)
     """
 
     pessimism: float = 1.0  # k: standard deviations below the mean that candidates are ranked by
     margin: float = 2.0  # z: how far above the baseline, in standard deviations of the difference
     max_outside: float = 0.3  # share of actions outside the data's support from which on estimates mean nothing
+    min_reached: int = 5  # logged episodes worth as much as is estimated: else nothing shows that it can be had
 
     def __post_init__(self) -> None:
-        for name, high in (("pessimism", np.inf), ("margin", np.inf), ("max_outside", 1.0)):
+        for name, high in (("pessimism", np.inf), ("margin", np.inf), ("max_outside", 1.0), ("min_reached", np.inf)):
             if not 0 <= getattr(self, name) <= high:
                 raise ConfigError(f"{name}: expected a number from 0 to {high:g}, found {getattr(self, name)}")
 
@@ -124,17 +123,21 @@ class SelectionRule:
             return Decision(None, self._abstain(baseline, reason), tuple(verdict or "" for verdict in verdicts))
         winner = candidates[best]
         gap, noise = winner.mean - baseline.mean, self.margin * float(np.hypot(winner.spread, baseline.spread))
-        beaten = gap > max(
-            noise, _ROUNDING * max(abs(winner.mean), abs(baseline.mean))
-        )  # False where the noise is unknown
+        rounding = _ROUNDING * max(abs(winner.mean), abs(baseline.mean))
+        beaten = gap > max(noise, rounding)  # False where the noise is unknown
+        but = "".join(
+            f"; {each.name} is estimated at {number(each.mean)}, but {objection}"
+            for each, objection in zip(candidates, verdicts, strict=True)
+            if objection is not None and each.mean > winner.mean
+        )
         for place in able:
             verdicts[place] = (
                 "chosen" if beaten and place == best else "not above the chosen" if beaten else "not shown"
             )
         words = tuple(verdict or "" for verdict in verdicts)
         if beaten:
-            return Decision(best, self._why(winner, baseline, gap, noise), words, _notes(winner))
-        return Decision(None, self._abstain(baseline, _why_not(winner, baseline, gap, noise)), words, _notes(winner))
+            return Decision(best, self._why(winner, baseline, gap, noise), words)
+        return Decision(None, self._abstain(baseline, _why_not(winner, baseline, gap, noise) + but), words)
 
     def _objection(self, candidate: Evidence) -> str | None:
         """Why a candidate cannot be chosen, whatever its estimate."""
@@ -143,6 +146,9 @@ class SelectionRule:
             return f"{lost} of {candidate.estimates.size} evaluations diverged"
         if candidate.outside > self.max_outside:
             return f"{candidate.outside:.0%} of its actions are outside the data"
+        if candidate.reached is not None and candidate.reached < self.min_reached:
+            few = f"only {candidate.reached}" if candidate.reached else "none"
+            return f"{few} of the logged episodes returned as much"
         return None
 
     def _why(self, winner: Evidence, baseline: Baseline, gap: float, noise: float) -> str:
@@ -165,14 +171,4 @@ def _why_not(best: Evidence, baseline: Baseline, gap: float, noise: float) -> st
     return (
         f"the best, {best.name}, is estimated {number(gap)} above it ({number(best.mean)} and {number(baseline.mean)}), and the "
         f"noise is {number(noise)}"
-    )
-
-
-def _notes(best: Evidence) -> tuple[str, ...]:
-    """What the estimates cannot show."""
-    if best.reached is None or best.reached >= _FEW:
-        return ()
-    few = f"{best.reached or 'no'} logged episode{'s' if best.reached != 1 else ''} returned"
-    return (
-        f"{few} as much as is estimated for {best.name}: the data hardly show what it is said to do, so trust this less",
     )

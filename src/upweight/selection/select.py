@@ -116,7 +116,7 @@ def _judge(
         standings=tuple(Standing(*each) for each in columns),
         chosen=decision.chosen,
         reason=decision.reason,
-        notes=(*notes, *more, *decision.notes, *_doubts(found, evidence, about["settings"]["tau"])),
+        notes=(*notes, *more, *_doubts(found, evidence, about["settings"]["tau"])),
         baseline=baseline,
         rule=rule,
         about={"data": dataset.source, "episodes": len(episodes), "of_episodes": dataset.num_episodes, **about},
@@ -204,8 +204,9 @@ class _Field:
     def evidence(self, found: QEstimates, outside: Sequence[float], values: NDArray[np.float64]) -> list[Evidence]:
         made = []
         for number, candidate in enumerate(self.candidates):
-            each = Evidence(candidate.name, found.values[self.owners == number], outside[number])
-            made.append(replace(each, reached=int((values >= each.mean).sum())))
+            mine = found.values[self.owners == number]  # [K, S]
+            best = mine.mean(axis=1).max()  # the policy that is handed out
+            made.append(Evidence(candidate.name, mine, outside[number], int((values >= best).sum())))
         return made
 
     def best_member(self, found: QEstimates, candidate: int) -> int:
