@@ -51,7 +51,7 @@ def test_the_first_component_of_the_start() -> None:
     starts = np.outer(along, [1.0, -2.0]) + 1e-3 * rng.normal(size=(60, 2))
     facts = gather_facts(with_returns(rng.normal(size=60), observations=starts), env=None)
     assert abs(np.corrcoef(column(facts, "start"), along)[0, 1]) > 0.999
-    assert facts["start"].startswith("100% of the differences")
+    assert facts["start"] == "This component has 100% of the differences between starts."
     alike = gather_facts(with_returns([1.0, 2.0, 3.0]), env=None)
     assert alike["start"] == "All episodes start alike." and "start" not in alike["columns"]
 

@@ -7,6 +7,7 @@ import pytest
 
 import upweight as uw
 from support.datasets import random_dataset, with_returns
+from upweight.explorer.page import _code
 
 
 def test_it_is_one_file_that_asks_for_nothing(tmp_path: Path) -> None:
@@ -29,8 +30,10 @@ def test_code_to_copy(tmp_path: Path) -> None:
     path = tmp_path / "a log.npz"
     uw.save(random_dataset(), path)
     code = uw.explore(path, horizon=100, num_actions=None).code
-    assert code["python"] == f"ds = uw.load({str(path)!r}, horizon=100)"
+    assert code["python"] == f'ds = uw.load("{path}", horizon=100)'
     assert code["command"] == f"upweight weights '{path}' --horizon 100"
+    made = _code("cartpole-random", {"steps": 200, "seed": 3}, python="")["command"]
+    assert made == "upweight make cartpole-random --steps 200 --seed 3 -o data.npz && upweight weights data.npz"
     assert uw.explore(random_dataset()).code == {"python": "# ds: your dataset", "command": "upweight weights DATA"}
 
 

@@ -30,6 +30,14 @@ AT_EVERY_POSITION = """(name) => {
     return seen;
 }"""
 
+SEEN_ON_CANVASES = """() => [...document.querySelectorAll("canvas")].filter((canvas) => !canvas.hidden).map((canvas) => {
+    const copy = new OffscreenCanvas(canvas.width, canvas.height).getContext("2d", { willReadFrequently: true });
+    copy.drawImage(canvas, 0, 0);
+    const { data } = copy.getImageData(0, 0, canvas.width, canvas.height), found = new Set();
+    for (let k = 0; k < data.length; k += 4) found.add((data[k] << 16) + (data[k + 1] << 8) + data[k + 2]);
+    return [...found];
+})"""
+
 
 def strange_log() -> uw.Dataset:
     """Episodes cut short, duplicates, ties, an outlier, last steps that cannot be learned from, labels that are HTML."""
@@ -220,16 +228,15 @@ def contrast(one: str, other: str) -> float:
 
 @pytest.mark.parametrize("width", [1280, 390])
 @pytest.mark.parametrize("scheme", ["light", "dark"])
-def test_it_fits_and_can_be_read(browser: Any, log: Path, width: int, scheme: Any) -> None:
-    visit = Visit(
-        browser, log.with_name("page.html").as_uri(), viewport={"width": width, "height": 844}, color_scheme=scheme
+def test_it_fits_and_can_be_read(visit: Visit, width: int, scheme: Any) -> None:
+    visit.page.set_viewport_size({"width": width, "height": 844})
+    visit.page.emulate_media(color_scheme=scheme)
+    visit.page.wait_for_function(
+        "() => new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(() => done(true))))"
     )
     assert visit.page.evaluate("document.documentElement.scrollWidth") <= width
-    drawn = visit.page.evaluate(
-        """() => [...document.querySelectorAll('canvas')].filter(c => !c.hidden).map(
-            c => new Set(new Uint32Array(c.getContext('2d').getImageData(0, 0, c.width, c.height).data.buffer)).size)"""
-    )
-    assert len(drawn) == 5 and min(drawn) > 5
+    drawn = visit.page.evaluate(SEEN_ON_CANVASES)
+    assert len(drawn) == 5 and all(len(found) > 5 for found in drawn)
     style = "getComputedStyle(document.documentElement)"
     names = ("ink", "soft", "card", "paper", "drawn", "on-drawn", "warn", "tint", "data", "edge")
     colour = {name: visit.page.evaluate(f"{style}.getPropertyValue('--{name}').trim()") for name in names}
@@ -238,6 +245,17 @@ def test_it_fits_and_can_be_read(browser: Any, log: Path, width: int, scheme: An
         assert contrast(colour[ink], colour[ground]) >= 4.5, (ink, ground)
     for shape in ("data", "drawn", "edge"):
         assert contrast(colour[shape], colour["card"]) >= 3, shape
+    assert all(
+        int(colour["drawn"][1:], 16) in found for found in drawn[:3]
+    )  # the pictures are in the scheme's colours too
+
+
+def test_in_a_notebook_it_works_in_its_frame(browser: Any) -> None:
+    visit = Visit(browser, "about:blank")
+    visit.page.set_content(f"<!DOCTYPE html>{uw.explore(strange_log())._repr_html_()}")
+    frame = visit.page.frames[1]
+    frame.wait_for_function("() => globalThis.explorer?.weights")
+    assert frame.inner_text("h1") == "dataset" and visit.complaints == []
     visit.context.close()
 
 

@@ -3,7 +3,7 @@ import { BINS } from "./weights.js";
 import { FLAG, number } from "./page_data.js";
 
 const FONT = '12px system-ui, -apple-system, "Segoe UI", Roboto, "Liberation Sans", sans-serif';
-const DOT = 2, HEAVY = 1.5, MOST_CIRCLES = 3000, LARGEST = 13; // sizes in pixels; weights in those of uniform sampling
+const HEAVY = 1.5, MOST_CIRCLES = 600, LARGEST = 13; // sizes in pixels; weights in those of uniform sampling
 
 export function colours() {
   const style = getComputedStyle(document.documentElement);
@@ -87,7 +87,7 @@ function axes(view, x, y, xName, yName) {
   context.restore();
 }
 
-const xTicks = (view) => Math.max(2, Math.floor((view.right - view.left) / 75));
+const xTicks = (view) => Math.max(2, Math.floor((view.right - view.left) / 55));
 
 // Episodes per bin in grey, steps drawn per bin over them; dashed: the mean return of either.
 export function drawHistogram(canvas, { low, high }, uniform, drawn, { mean, weightedMean, count }) {
@@ -118,8 +118,8 @@ export function drawHistogram(canvas, { low, high }, uniform, drawn, { mean, wei
     context.lineJoin = "round";
     context.stroke();
   }
-  const marks = [[mean, "mean of the data", colour.soft, top - 4]];
-  if (drawn) marks.push([weightedMean, "mean drawn", colour.drawn, top - 19]);
+  const marks = [[mean, "mean of the data", colour.soft, top - 19]];
+  if (drawn) marks.push([weightedMean, "mean drawn", colour.drawn, top - 4]);
   for (const [value, text, ink, height] of marks) mark(view, x(value), `${text} ${number(value)}`, ink, height);
 }
 
@@ -161,50 +161,64 @@ export class Scatter {
     const x = linear(this.least, this.most, view.left, view.right, xTicks(view));
     const y = linear(this.low - margin, this.high + margin, view.bottom, view.top, 5);
     axes(view, x, y, this.xName, "return");
-    const heavy = this.dots(x, y, weights, view);
-    if (heavy.length > MOST_CIRCLES) heavy.sort((a, b) => weights[b] - weights[a]).length = MOST_CIRCLES;
-    const { returns, flags } = this.episodes;
-    const circle = (i, radius) => context.arc(x(this.xs[i]), y(returns[i]), radius, 0, 7);
-    context.fillStyle = context.strokeStyle = colour.drawn;
-    for (const i of heavy) {
-      context.beginPath();
-      circle(i, Math.min(LARGEST, 1.2 * Math.sqrt(weights[i] * this.total)));
-      context.globalAlpha = 0.25;
-      context.fill();
-      context.globalAlpha = 0.9;
-      context.stroke();
-    }
-    context.globalAlpha = 1;
-    if (chosen >= 0 && !(flags[chosen] & FLAG.cutShort)) {
-      context.strokeStyle = colour.ink;
-      context.lineWidth = 2;
-      context.beginPath();
-      circle(chosen, 7);
-      context.stroke();
-    }
     this.scales = { x, y };
+    this.dots(view, weights);
+    const { returns, flags } = this.episodes;
+    const circle = (i, radius) => {
+      context.moveTo(x(this.xs[i]) + radius, y(returns[i]));
+      context.arc(x(this.xs[i]), y(returns[i]), radius, 0, 7);
+    };
+    context.fillStyle = context.strokeStyle = colour.drawn;
+    context.beginPath();
+    for (const i of this.heaviest(weights)) circle(i, Math.min(LARGEST, 1.2 * Math.sqrt(weights[i] * this.total)));
+    context.globalAlpha = 0.25;
+    context.fill();
+    context.globalAlpha = 1;
+    context.stroke();
+    if (chosen < 0 || flags[chosen] & FLAG.cutShort) return;
+    context.strokeStyle = colour.ink;
+    context.lineWidth = 2;
+    context.beginPath();
+    circle(chosen, 7);
+    context.stroke();
   }
 
-  // A dot per episode, put down pixel by pixel: a hundred thousand take milliseconds. -> those that deserve a circle
-  dots(x, y, weights, { context, ratio, colour }) {
-    const { returns, flags, count } = this.episodes, { width, height } = this.canvas;
+  // A dot per episode, put down pixel by pixel: a hundred thousand take a few milliseconds.
+  dots({ context, ratio, colour }, weights) {
+    const { returns, flags, count } = this.episodes, { width, height } = this.canvas, { x, y } = this.scales;
+    const dot = Math.max(1, Math.round((count > 10_000 ? 2 : 3) * ratio));
     if (this.layer?.canvas.width !== width || this.layer.canvas.height !== height) {
       this.layer = new OffscreenCanvas(width, height).getContext("2d");
       this.image = this.layer.createImageData(width, height);
+      this.corners = new Int32Array(count); // first pixel of each dot; -1: none
+      for (let i = 0; i < count; i++) {
+        const left = Math.round(x(this.xs[i]) * ratio - dot / 2), top = Math.round(y(returns[i]) * ratio - dot / 2);
+        this.corners[i] = flags[i] & FLAG.cutShort ? -1 : top * width + left;
+      }
     }
-    const pixels = new Uint32Array(this.image.data.buffer).fill(0), dot = Math.max(1, Math.round(DOT * ratio)), heavy = [];
+    const pixels = new Uint32Array(this.image.data.buffer).fill(0), least = 0.1 / this.total;
     for (const isDrawn of [false, true]) { // those that are drawn lie above the others
       const paint = packed(isDrawn ? colour.drawn : colour.data);
       for (let i = 0; i < count; i++) {
-        const size = weights ? weights[i] * this.total : 0;
-        if (size > 0.1 !== isDrawn || flags[i] & FLAG.cutShort) continue;
-        if (size > HEAVY) heavy.push(i);
-        const left = Math.round(x(this.xs[i]) * ratio - dot / 2), top = Math.round(y(returns[i]) * ratio - dot / 2);
-        for (let row = top; row < top + dot; row++) for (let k = 0; k < dot; k++) pixels[row * width + left + k] = paint;
+        const corner = this.corners[i];
+        if (corner < 0 || (weights !== null && weights[i] > least) !== isDrawn) continue;
+        for (let row = 0; row < dot; row++) for (let k = 0; k < dot; k++) pixels[corner + row * width + k] = paint;
       }
     }
     this.layer.putImageData(this.image, 0, 0);
     context.drawImage(this.layer.canvas, 0, 0, width / ratio, height / ratio);
+  }
+
+  // Episodes that deserve a circle: some hundred at most.
+  heaviest(weights) {
+    const { flags, count } = this.episodes;
+    let cut = HEAVY / this.total, heavy = [];
+    for (let i = 0; weights && i < count; i++) if (weights[i] > cut && !(flags[i] & FLAG.cutShort)) heavy.push(i);
+    while (heavy.length > MOST_CIRCLES) {
+      cut *= 1.25;
+      const fewer = heavy.filter((i) => weights[i] > cut);
+      heavy = fewer.length ? fewer : heavy.slice(0, MOST_CIRCLES);
+    }
     return heavy;
   }
 
@@ -229,7 +243,7 @@ export function drawCurves(canvas, steps, lines, { yName, xName = "" }) {
   if (low === high) [low, high] = [low - 0.5, high + 0.5];
   const last = steps[steps.length - 1] || 1;
   const x = linear(0, last, view.left, view.right, xTicks(view));
-  const y = linear(low, high, view.bottom, view.top, 3);
+  const y = linear(low, high, view.bottom, view.top, 4);
   axes(view, x, y, xName, yName);
   context.lineWidth = lines.length > 1 ? 1.25 : 1.75;
   context.lineJoin = "round";

@@ -112,7 +112,10 @@ def _first_component(dataset: Dataset) -> tuple[NDArray[np.float64] | None, str]
     if sizes.max(initial=0.0) <= rounding:
         return None, "All episodes start alike."
     direction = right[0] * np.sign(right[0][np.argmax(np.abs(right[0]))])
-    return features @ direction, f"{sizes[0] ** 2 / (sizes**2).sum():.0%} of the differences between starts"
+    return (
+        features @ direction,
+        f"This component has {sizes[0] ** 2 / (sizes**2).sum():.0%} of the differences between starts.",
+    )
 
 
 def _flags(dataset: Dataset, usable: NDArray[np.bool_], notes: list[str]) -> NDArray[np.uint8]:

@@ -107,7 +107,7 @@ function setUpLabels() {
   const plain = uniformEffect();
   const order = facts.labels.map((_, k) => k).sort((a, b) => plain.perLabel[b] - plain.perLabel[a]);
   if (!order.length) return;
-  element("labels").append(make("h3", "Share of the steps drawn, by label (line: uniform)"));
+  element("labels").append(make("h3", "Steps drawn by label (line: uniform)"));
   labelCells = order.slice(0, SHOWN_LABELS).map((k) => {
     const row = make("div", "", "share"), bar = make("span", "", "bar"), fill = make("i"), line = make("b"), share = make("span");
     const name = make("span", facts.labels[k]);
@@ -123,7 +123,7 @@ function setUpLabels() {
 
 const table = new EpisodeTable(element("table"), page, chooseEpisode);
 const scatter = (canvas, xs, xName) =>
-  new Scatter(element(canvas), { xs, xName, episodes, ...facts.returns, total: facts.episodes, choose: (i) => table.pick(i) });
+  new Scatter(element(canvas), { xs, xName, episodes, ...facts.returns, total: episodes.drawable, choose: (i) => table.pick(i) });
 const scatters = [scatter("by-length", episodes.lengths, "steps of an episode")];
 if (episodes.start) scatters.push(scatter("by-start", episodes.start, "first principal component of the start"));
 else element("by-start").hidden = true;
@@ -222,7 +222,8 @@ function showCode(chosen) {
     words.push(`--baseline=${facts.baseline}`);
   }
   element("python").textContent = `import upweight as uw\n\n${facts.code.python}\nweights = uw.${WEIGHTINGS[chosen.name].python}(${settings.join(", ")})(ds)\nsampler = uw.EpisodeSampler(ds, weights)`;
-  element("command").textContent = [facts.code.command, `--weighting ${chosen.name}`, ...words, "-o weights.npz"].join(" ");
+  const command = [facts.code.command, `--weighting ${chosen.name}`, ...words, "-o weights.npz"];
+  element("command").replaceChildren(...command.flatMap((word) => [make("span", word), " "]).slice(0, -1));
   element("download").disabled = facts.sampled || !state.weights;
 }
 
@@ -275,6 +276,7 @@ function setUp() {
   element("facts").textContent = told.join(" · ");
   const { name, ...settings } = suggestion.weighting, taken = Object.entries(settings).map(([key, value]) => `, ${key} ${value}`);
   element("suggested").textContent = `Suggestion: ${WEIGHTINGS[name].title}${taken.join("")}`;
+  document.querySelector("summary").textContent = `Why: ${suggestion.reasons.length} reason${suggestion.reasons.length > 1 ? "s" : ""}`;
   element("reasons").replaceChildren(...suggestion.reasons.map((reason) => make("li", reason)));
   element("use").addEventListener("click", () => choose(suggestion.weighting));
   for (const [name, { title }] of Object.entries(WEIGHTINGS)) {
@@ -319,7 +321,7 @@ function showNotes() {
   const notes = [
     "Return of episodes drawn: mean if episodes were drawn by weight, of the data and not of a policy trained on them. ± is a Hoeffding bound, which does not cover luck: weights that follow returns favour lucky episodes.",
     "Effective: the size of a uniform sample worth as much. Distinct: episodes of which a run draws at least one step, on average.",
-    "Weight × N: 1 is what uniform sampling gives. Duplicate: same length, return, and observations and actions at up to 32 places as an earlier episode. Outlier: return beyond three interquartile ranges from the quartiles. Tie: another episode has the same return; Top-x% keeps the earlier.",
+    "× uniform: the weight, where 1 is what uniform sampling gives. Duplicate: same length, return, and observations and actions at up to 32 places as an earlier episode. Outlier: return beyond three interquartile ranges from the quartiles. Tie: another episode has the same return; Top-x% keeps the earlier.",
     ...facts.notes,
     `Made by upweight ${facts.version} from ${facts.source}.`,
   ];

@@ -23,6 +23,7 @@ from upweight.loading import AnyDataset, as_dataset, load
 
 _SCRIPTS = ("page_data", "weights", "charts", "table", "npz", "main")  # as they build on each other
 _MODULE_WORDS = re.compile(r"^(import .*\n|export )", re.MULTILINE)
+_RECIPE = {"steps", "seed", "workers"}  # options of datasets that are made by name
 _FOLDER = Path(__file__).parent
 _HEIGHT = 900  # pixels of a notebook
 _MAX_POINTS, _MAX_CURVES = 1000, 8  # of an episode that is read when asked for
@@ -51,17 +52,23 @@ def explore(dataset: AnyDataset, *, env: str | None = None, title: str | None = 
     where = os.fspath(dataset)
     loaded = load(dataset, **options)
     given = {key: value for key, value in options.items() if value is not None and key != "guard"}
-    arguments = "".join(f", {key}={value!r}" for key, value in given.items())
-    return Explorer(loaded, _code(where, given, python=f"ds = uw.load({where!r}{arguments})"), env, title)
+    arguments = "".join(f", {key}={_literal(value)}" for key, value in given.items())
+    return Explorer(loaded, _code(where, given, python=f"ds = uw.load({_literal(where)}{arguments})"), env, title)
+
+
+def _literal(value: Any) -> str:
+    return json.dumps(value, ensure_ascii=False) if isinstance(value, str | list) else repr(value)
 
 
 def _code(where: str, options: dict[str, Any], *, python: str) -> dict[str, str]:
-    """What the page's lines to copy begin with."""
-    words = ["upweight", "weights", where]
+    """What the page's lines to copy begin with; a dataset that is made by name is made first."""
+    words = [where]
     for key, value in options.items():
         text = ",".join(value) if isinstance(value, list | tuple) else str(value)
         words += ["--input-format" if key == "format" else f"--{key.replace('_', '-')}", text]
-    return {"python": python, "command": shlex.join(words)}
+    weights = "upweight weights"
+    made = f"upweight make {shlex.join(words)} -o data.npz && {weights} data.npz"
+    return {"python": python, "command": made if _RECIPE & options.keys() else f"{weights} {shlex.join(words)}"}
 
 
 @dataclass(frozen=True, repr=False)

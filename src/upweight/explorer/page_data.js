@@ -20,6 +20,7 @@ export function readPage() {
   episodes.count = episodes.returns.length;
   episodes.usable = facts.usable; // of the whole dataset
   episodes.stands ??= new Float64Array(episodes.count).fill(1); // for how many episodes of the dataset each stands
+  episodes.drawable = episodes.stands.reduce((sum, stands, i) => sum + (episodes.transitions[i] ? stands : 0), 0);
   const rewards = facts.rewards && decode(facts.rewards);
   return { facts, episodes, rewards };
 }

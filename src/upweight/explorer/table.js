@@ -10,15 +10,15 @@ export class EpisodeTable {
     Object.assign(this, { root, facts, episodes, choose, page: 0, chosen: -1, weights: null, flag: 0 });
     const of = (name) => (i) => episodes[name][i];
     this.columns = [
-      { name: "Episode", value: of("number"), text: (v) => grouped(v) },
+      { name: "Episode", value: of("number"), text: grouped },
       { name: "Return", value: of("returns"), text: number },
+      { name: "× uniform", value: (i) => this.weights?.[i] ?? 0, text: (v) => number(v * episodes.drawable) },
+      { name: "Length", value: of("lengths"), text: grouped },
       { name: "Advantage", value: of("advantages"), text: (v, i) => (episodes.flags[i] & FLAG.usable ? number(v) : "–") },
-      { name: "Length", value: of("lengths"), text: (v) => grouped(v) },
-      { name: "Weight × N", value: (i) => this.weights?.[i] ?? 0, text: (v) => (v === 0 ? "0" : number(v * facts.episodes)) },
       ...(facts.labels.length ? [{ name: "Label", value: of("labels"), text: (v) => facts.labels[v], isText: true }] : []),
       { name: "Flags", value: (i) => episodes.flags[i] & 15, text: (v) => this.flagText(v), isText: true },
     ];
-    this.sorted = { column: this.columns[4], down: true };
+    this.sorted = { column: this.columns[2], down: true }; // by weight
     this.head();
     root.querySelector("#flag").addEventListener("change", (event) => {
       this.flag = FLAG[event.target.value] ?? 0;
@@ -70,7 +70,7 @@ export class EpisodeTable {
     if (!this.order) return this.sort();
     this.show(this.page);
     clearTimeout(this.later);
-    if (this.sorted.column.name.startsWith("Weight")) this.later = setTimeout(() => this.sort(), 200);
+    if (this.sorted.column === this.columns[2]) this.later = setTimeout(() => this.sort(), 200);
   }
 
   show(page) {
