@@ -1,4 +1,5 @@
-"""Write tables and figures of README, docs/results.md, docs/scores.md and the adapters' pages anew from the stored results.
+"""Write tables and figures of README, docs/results.md, docs/scores.md, docs/selection.md and the adapters'
+pages anew from the stored results.
 
     python benchmarks/results_page.py
 
@@ -21,6 +22,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
+import selection_page as selection
 from measure import RESULTS
 from scores_page import (
     Rows,
@@ -80,7 +82,12 @@ def pages(found: dict[str, Study]) -> dict[str, dict[str, str]]:
         "physics": physics("benchmarks/results"),
         "figures sigma": mixed.images("sigma", "docs/images"),
     }
-    return {"docs/results.md": results, "README.md": readme, **adapter_sections()}
+    return {
+        "docs/results.md": results,
+        "README.md": readme,
+        "docs/selection.md": selection.parts(),
+        **adapter_sections(),
+    }
 
 
 def adapter_sections() -> dict[str, dict[str, str]]:
@@ -291,6 +298,7 @@ def main() -> None:
         rewrite(ROOT / page, parts)
     (ROOT / "docs" / "scores.md").write_text(scores_page(found))
     write_pictures([*found.values(), Study("hopper", (SETTINGS,))])
+    (IMAGES / selection.PICTURE).write_text(selection.picture())
 
 
 if __name__ == "__main__":

@@ -26,6 +26,7 @@ from upweight.report.statistics.bootstrap import Estimate, interval
 from upweight.report.statistics.intervals import Intervals
 from upweight.report.statistics.ranks import rank_test
 from upweight.report.tables import Score, ScoreTable, score_tables
+from upweight.selection.rule import SelectionRule
 from upweight.studies.readers import open_store
 from upweight.studies.store import Store
 
@@ -689,6 +690,34 @@ def test_the_demo(results_page: Any) -> None:
     assert f"scores {rw} (RW) and {aw} (AW) instead of {uniform}" in readme
     assert "The intervals cover training seeds only; another draw of the data moves the scores too" in readme
     assert f"on three draws: AW {', '.join(means['aw'][:2])} and {means['aw'][2]})" in text_of("docs/results.md")
+
+
+def test_speed_of_critics() -> None:
+    rates = {(row["who"], row["critics"], row["dtype"]): row for row in stored("fqe_throughput_h200")}
+    ours, theirs = (
+        500 * 60_000 / rates[key]["critic_updates_per_s"]
+        for key in (("upweight", 500, "bfloat16"), ("d3rlpy", 1, "float32"))
+    )
+    text = text_of("docs/selection.md")
+    assert f"take {ours / 60:.1f} minutes on one H200 in bfloat16" in text
+    assert f"one after another, would take {theirs / 3600:.0f} hours" in text
+
+
+def test_choosing_without_a_simulator() -> None:
+    """The stored analysis is that of the stored rows, by the rule as it is."""
+    analysis, summary = (
+        load_benchmark("selection_analysis"),
+        json.loads((RESULTS / "selection_analysis.json").read_text()),
+    )
+    datasets = analysis.read(sorted(RESULTS.glob("selection_study_*.jsonl")))
+    assert {(row["dataset"], row["fit"]) for row in summary["results"]} == datasets.keys()
+    for row in summary["results"]:
+        name, way = row["dataset"], row["fit"]
+        rows = datasets[name, way]
+        points = [value for value, *_ in row["FQE, mean"]]
+        np.testing.assert_allclose(analysis.measures(analysis.truth(rows), analysis._mean(rows)), points, atol=1e-4)
+        now, then = analysis.decide(rows, SelectionRule()), summary["rule"][way]["defaults"][name]
+        assert now == then
 
 
 def test_the_fuzzing() -> None:
