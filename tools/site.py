@@ -72,7 +72,7 @@ def main() -> None:
     parser.add_argument("--output", type=Path, default=ROOT / "site", help="folder to write to (default: site)")
     arguments = parser.parse_args()
     logging.basicConfig(level=logging.INFO, format="%(message)s")
-    os.environ["COLUMNS"] = "110"  # of the commands' help
+    os.environ["COLUMNS"] = "82"  # of the commands' help
     demo = uw.read_experiment("demo").runs[0].data
     lay_out(ROOT / "build" / "pages", uw.make_dataset(demo.name, steps=demo.steps))
     build(ROOT / "build" / "pages", arguments.output)

@@ -86,6 +86,17 @@ def test_a_browser_asks_for_nothing_else(site: Path, browser: Any, width: int, s
 
 
 @pytest.mark.slow
+def test_search_works_from_a_disk(site: Path, browser: Any) -> None:
+    visit = Visit(browser, (site / "index.html").as_uri(), viewport={"width": 1280, "height": 844})
+    visit.page.focus(".md-search__input")
+    visit.page.get_by_text("Type to start searching").wait_for()
+    visit.page.locator(".md-search__input").press_sequentially("temperature")
+    assert visit.page.wait_for_selector(".md-search-result__item").text_content()
+    assert visit.complaints == []
+    visit.context.close()
+
+
+@pytest.mark.slow
 def test_formulas_and_examples_are_shown(site: Path) -> None:
     shown = (site / "docs" / "reference" / "weights.html").read_text()
     assert "<math" in shown and ":math:" not in shown and ":func:" not in shown and ":class:" not in shown
