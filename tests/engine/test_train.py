@@ -145,9 +145,9 @@ def test_shifted_rewards_are_learned_from_and_weighted_by_as_they_were() -> None
     np.testing.assert_array_equal(parameters(ours), parameters(other))
     unlike = uw.train(ds, [uw.Run(plain)], num_updates=8)[0]
     assert not np.array_equal(parameters(ours), parameters(unlike))
-    _, agents, _ = build([uw.Run(plain, "rw"), uw.Run(config, "rw")], ds)
-    for column in agents.table:
-        np.testing.assert_array_equal(column[0], column[1])
+    tables = [build([uw.Run(each, "rw")], ds)[1].table for each in (plain, config)]
+    for one, other in zip(*tables, strict=True):
+        np.testing.assert_array_equal(one, other)
     assert "reward_shift" not in plain.to_dict() and config.to_dict()["reward_shift"] == -1
 
 

@@ -35,7 +35,7 @@ class Config:
     initialization: str = "torch"  # or "orthogonal"
     normalize_observations: bool = False  # by the agent's own dataset, unweighted
     scale_rewards_by_return: bool = False  # r * 1000 / (max G - min G), by the agent's own dataset
-    reward_shift: float = traced(0.0, low=-math.inf)  # added to rewards after that; weights come from the raw ones
+    reward_shift: float = 0.0  # added to rewards after that; weights come from the raw ones
 
     def __post_init__(self) -> None:
         for entry in fields(self):
@@ -52,6 +52,8 @@ class Config:
         if not self.hidden_units or any(not isinstance(width, int) or width < 1 for width in self.hidden_units):
             raise ConfigError(f"hidden_units: expected widths of at least one layer, found {self.hidden_units!r}")
         whole_number("batch_size", self.batch_size, least=1, error=ConfigError)
+        if isinstance(self.reward_shift, bool) or not isinstance(self.reward_shift, int | float):
+            raise ConfigError(f"reward_shift: expected a number, found {self.reward_shift!r}")
         if self.initialization not in {"torch", "orthogonal"}:
             raise ConfigError(f"initialization: expected torch or orthogonal, found {self.initialization!r}")
 

@@ -208,7 +208,8 @@ class Program:
             actions = jnp.clip(2 * (actions - agent.action_low) / (agent.action_high - agent.action_low) - 1, -1, 1)
         if self.algorithm.uses_rewards:
             following, terminated = rest[:, :size], rest[:, size + 1]
-            rewards = rest[:, size] * agent.reward_scale + agent.hyper["reward_shift"]
+            rewards = rest[:, size] * agent.reward_scale
+            rewards = rewards + self.config.reward_shift if self.config.reward_shift else rewards
         else:
             rewards = terminated = jnp.zeros(len(rows), rows.dtype)
             following = observations
