@@ -74,18 +74,16 @@ def backward(x: Any, first: Any, weights: Any, last: Any, g: Any, words: Any) ->
     sums = width < WIDE
     inputs = {"g": g, "last": last, "weights": weights, "words": words, "x": x if sums else None, "first": first}
     delta = None if to_inputs else _array((networks, rows, UNITS), BF16)
-    y = (networks, rows) if to_inputs else (2 * tiles.units, UNITS)  # of one warpgroup in one unit
-    outputs = {
-        "deltas": [None if sums else delta, *[delta] * (depth - 1)],
-        "y": _array((*y, width), F32) if sums or to_inputs else None,
-    }
+    shape = (networks, rows) if to_inputs else (2 * tiles.units, UNITS)  # of one warpgroup in one unit
+    y = _array((*shape, width), F32) if sums or to_inputs else None
+    outputs = {"deltas": [None if sums else delta, *[delta] * (depth - 1)], "y": y}
     scratch = {
         "last": t.shared(2, *last.shape[1:], dtype=last.dtype, swizzle=32 if several else None),
         "g": t.shared(2, TILE, *g.shape[2:], dtype=g.dtype, swizzle=32 if several else None),
         "words": t.shared(2, depth, TILE, _WORDS, dtype=I32),
         "delta": t.shared(2, 64, UNITS, swizzle=128),
         "x": t.shared(2, 2, width, 64, swizzle=128) if sums else None,
-        "y": t.shared(2, 64, width, dtype=F32, swizzle=min(4 * width, 128)) if outputs["y"] else None,
+        "y": t.shared(2, 64, width, dtype=F32, swizzle=min(4 * width, 128)) if y else None,
     }
     memory, name = t.with_rings(scratch, 2 + depth + 2 * sums, UNITS, 64), "_to_inputs" if to_inputs else ""
     deltas, found = _Backward.launch(f"mlp_backward{name}", tiles, inputs, outputs, memory)
@@ -135,26 +133,24 @@ class _Forward(t.Block):
             yield self.first_.at[net], self.first.at[side]
 
     def compute_unit(self, done: Any, unit: Any, net: Any, row: Any, count: Any) -> None:
-        pl.loop(0, count)(lambda i: self.compute_tile(done + i, net, row + i * TILE))
+        hidden, wide, chunks = self.hidden.at[self.group], self.first is None, len(self.chunks())
 
-    def compute_tile(self, number: Any, net: Any, row: Any) -> None:
-        side, item, place = (
-            self.small.wait(number),
-            number * len(self.chunks()),
-            (net, pl.ds(row + 64 * self.group, 64)),
-        )
-        x, hidden, wide = self.x.at[side, pl.ds(64 * self.group, 64)], self.hidden.at[self.group], self.first is None
-        z = _product(x, self.ring.slots.at[self.ring.wait(item)] if wide else self.first.at[side], (64, UNITS))
-        if wide:
-            self.ring.release(item)
-        self.finish(0, z, place, side)
-        for layer in range(1, len(self.kept_)):
-            z = _streamed(self.ring, hidden, item + wide + len(_PARTS) * (layer - 1))
-            self.finish(layer, z, place, side)
-        if len(self.last_.shape) > 2:
-            self.out[self.group] = _product(hidden, self.last.at[side].transpose((1, 0)), (64, OUTPUTS))
-            self.send(place, out=self.out_)
-        self.small.release(number)
+        @pl.loop(0, count)
+        def _tile(i: Any) -> None:
+            side, item, mine = self.small.wait(done + i), (done + i) * chunks, pl.ds(64 * self.group, 64)
+            place = (net, pl.ds(row + i * TILE + 64 * self.group, 64))
+            first = self.ring.slots.at[self.ring.wait(item)] if wide else self.first.at[side]
+            z = _product(self.x.at[side, mine], first, (64, UNITS))
+            if wide:
+                self.ring.release(item)
+            self.finish(0, z, place, side)
+            for layer in range(1, len(self.kept_)):
+                z = _streamed(self.ring, hidden, item + wide + len(_PARTS) * (layer - 1))
+                self.finish(layer, z, place, side)
+            if len(self.last_.shape) > 2:
+                self.out[self.group] = _product(hidden, self.last.at[side].transpose((1, 0)), (64, OUTPUTS))
+                self.send(place, out=self.out_)
+            self.small.release(done + i)
 
     def finish(self, layer: int, z: Any, place: Any, side: Any) -> None:
         """Bias, ReLU and mask of a layer; activations to shared memory, and out what is wanted."""

@@ -28,11 +28,6 @@ UNITS, TILE = 256, 128  # of every hidden layer; rows
 _SHARED_MEMORY, _BARRIERS = 232_448, 1024  # bytes that a block can have, and of them for barriers, more than enough
 
 
-def multiprocessors() -> int:
-    """Of this GPU; where kernels are interpreted a few, so that blocks have several units each."""
-    return int(jax.devices()[0].core_count) if jax.default_backend() == "gpu" else 3
-
-
 class Tiles:
     """Networks x tiles as units of work; block b does the units b, b + blocks, b + 2 blocks, ..."""
 
@@ -40,7 +35,8 @@ class Tiles:
         self.per_network, self.per_unit, self.rows = per_network, per_unit, rows
         self.splits = -(-per_network // per_unit)  # units of a network
         self.units = networks * self.splits
-        self.blocks = min(multiprocessors(), self.units)
+        # One for each multiprocessor; where kernels are interpreted few, so that blocks have several units each.
+        self.blocks = min(jax.devices()[0].core_count if jax.default_backend() == "gpu" else 3, self.units)
 
     def each_unit(self, do: Callable[..., None]) -> Any:
         """``do(done, unit, net, row, count)``: its tiles are rows ``row``, ... of ``net``, after ``done`` others; all tiles."""
