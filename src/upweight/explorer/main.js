@@ -129,10 +129,16 @@ if (episodes.start) scatters.push(scatter("by-start", episodes.start, "first pri
 else element("by-start").hidden = true;
 element("about-start").textContent = facts.start;
 
-function drawPictures(e) {
+function isSeen(canvas) {
+  const { top, bottom } = canvas.getBoundingClientRect();
+  return bottom > 0 && top < innerHeight;
+}
+
+// While the slider moves, only those that are on the screen.
+function drawPictures(e, everything) {
   drawHistogram(element("histogram"), facts.returns, dataBins, e?.perBin, { mean: dataMean, weightedMean: e?.weightedReturn, count: facts.episodes });
-  for (const each of scatters) each.draw(state.weights, state.chosen);
-  if (state.curve) showCurve(state.curve);
+  for (const each of scatters) if (everything || isSeen(each.canvas)) each.draw(state.weights, state.chosen);
+  if (everything && state.curve) showCurve(state.curve);
 }
 
 function compute() {
@@ -140,8 +146,8 @@ function compute() {
   return Object.assign(globalThis.explorer, { choice: chosen, weights, effect: weights && effect(weights) });
 }
 
-// Everything that follows from the choice.
-function update() {
+// What follows from the choice; what costs much and is not seen only with `everything`.
+function update(everything = true) {
   const { choice: chosen, effect: e } = compute(), { slider } = WEIGHTINGS[chosen.name];
   element("setting").hidden = !slider || byLabel();
   element("split-box").hidden = chosen.name !== "half";
@@ -158,21 +164,25 @@ function update() {
     fill.style.width = `${100 * (e?.perLabel[k] ?? 0)}%`;
     share.textContent = e ? percent(e.perLabel[k]) : "–";
   }
-  drawPictures(e);
+  drawPictures(e, everything);
   const told = e ? `Episodes drawn have a mean return of ${number(e.weightedReturn)}; those in the dataset ${number(dataMean)}.` : "";
   for (const id of ["histogram", "by-length", "by-start"]) element(id).setAttribute("aria-label", told);
-  table.update(state.weights);
+  table.update(state.weights, everything);
   showCode(chosen);
 }
 
-let asked = false;
-// On the next frame, however often it is asked for.
-function later() {
-  if (asked) return;
-  asked = true;
+// On the next frame, however often it is asked for; everything when there is rest.
+const coming = { asked: false, everything: false, rest: 0 };
+function later(everything) {
+  coming.everything ||= everything;
+  if (coming.asked) return;
+  coming.asked = true;
   requestAnimationFrame(() => {
-    asked = false;
-    update();
+    const all = coming.everything;
+    coming.asked = coming.everything = false;
+    update(all);
+    clearTimeout(coming.rest);
+    if (!all) coming.rest = setTimeout(later, 200, true);
   });
 }
 
@@ -198,7 +208,7 @@ async function chooseEpisode(i) {
   if (!state.curve) element("about-episode").textContent += ". Rewards are not part of this page: --serve reads them when asked.";
   for (const id of ["rewards", "sum"]) element(id).hidden = !state.curve;
   element("observations").hidden = !state.curve?.observations;
-  later();
+  later(true);
 }
 
 function showCurve({ steps, rewards: own, returns, observations }) {
@@ -288,7 +298,7 @@ function setUp() {
   }
   element("slider").addEventListener("input", (event) => {
     state.positions[state.name] = Number(event.target.value);
-    later();
+    later(false);
   });
   const sides = facts.labels.length > 2 ? facts.labels.map((name, k) => [k, `label ${name}, and the rest`]) : [];
   if (facts.labels.length === 2) sides.push(["0", `labels ${facts.labels.join(" and ")}`]);
@@ -303,8 +313,8 @@ function setUp() {
   element("download").addEventListener("click", download);
   setUpLabels();
   showNotes();
-  new ResizeObserver(later).observe(document.body);
-  matchMedia("(prefers-color-scheme: dark)").addEventListener("change", later);
+  new ResizeObserver(() => later(true)).observe(document.body);
+  matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => later(true));
   choose(name === "uniform" ? { name: "rw" } : suggestion.weighting);
   table.pick(table.order[0]);
 }

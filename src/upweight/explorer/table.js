@@ -22,6 +22,7 @@ export class EpisodeTable {
     this.head();
     root.querySelector("#flag").addEventListener("change", (event) => {
       this.flag = FLAG[event.target.value] ?? 0;
+      this.page = 0;
       this.sort();
     });
     for (const [id, by] of [["#previous", -1], ["#next", 1]]) {
@@ -41,7 +42,7 @@ export class EpisodeTable {
       button.textContent = column.name;
       button.addEventListener("click", () => {
         const down = this.sorted.column === column ? !this.sorted.down : column.name !== "Episode";
-        this.sorted = { column, down };
+        Object.assign(this, { sorted: { column, down }, page: 0 });
         this.sort();
       });
       cell.append(button);
@@ -61,16 +62,14 @@ export class EpisodeTable {
       const state = column === this.sorted.column ? (down ? "descending" : "ascending") : "none";
       column.cell.setAttribute("aria-sort", state);
     }
-    this.show(0);
+    this.show(this.page);
   }
 
   // New weights: rows that are seen change at once, their order when the slider rests.
-  update(weights) {
+  update(weights, rests) {
     this.weights = weights;
-    if (!this.order) return this.sort();
-    this.show(this.page);
-    clearTimeout(this.later);
-    if (this.sorted.column === this.columns[2]) this.later = setTimeout(() => this.sort(), 200);
+    if (!this.order || (rests && this.sorted.column === this.columns[2])) this.sort();
+    else this.show(this.page);
   }
 
   show(page) {
