@@ -7,10 +7,10 @@ import pytest
 
 import upweight as uw
 from support.training import dataset_for, small_config
-from upweight.engine import plan as plan_module
+from upweight.engine import plan as plan_module, schedule as schedule_module
 from upweight.engine.population import Program
-from upweight.engine.prepare import make_agents, make_data, make_parts, make_setup
-from upweight.engine.schedule import Piece
+from upweight.engine.prepare import make_agents, make_data, make_parts, make_setup, row_width
+from upweight.engine.schedule import Piece, make_schedule, operations_per_update
 from upweight.engine.stream import Stream
 
 pytestmark = pytest.mark.slow
@@ -68,3 +68,27 @@ def test_the_plan_says_which_way(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
         uw.plan_training(ds, runs)
     with pytest.raises(uw.ConfigError, match="one agent needs about"):
         uw.plan_training(packed, runs, stream=False)
+
+
+@pytest.mark.parametrize("name", ["bc", "td3_bc"])
+def test_the_plan_counts_the_rows_of_two_pieces(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str) -> None:
+    packed = uw.pack(dataset_for(name), tmp_path / "a.packed")
+    runs = [uw.Run(small_config(name), "rw", seed) for seed in range(3)]
+    method, config, setup = runs[0].method, runs[0].config, make_setup(packed, "float32")
+    work = 3 * operations_per_update(method, config)
+    monkeypatch.setitem(schedule_module._OPERATIONS_PER_PIECE, "cpu", 5 * work)  # a piece is a part of a block
+    schedule = make_schedule(100, None, method, config, 3)
+    agents = make_agents(runs, make_parts(packed, runs), setup, 100)
+    [(_, data)] = Stream(packed, Program(method, config, setup), agents).feed(list(schedule.pieces(0))[:1])
+    plan = uw.plan_training(packed, runs, stream=True).programs[0]
+    alone = plan_module.agent_bytes(packed, runs[0], setup)
+    assert 3 * (plan.bytes_per_agent - alone) == 2 * data.rows.nbytes
+    assert plan.bytes_on_host == 2 * data.rows.nbytes + plan_module._PROGRAM_BYTES[method.uses_rewards]
+
+
+def test_rows_of_a_memory_map_are_counted_once(tmp_path: Path) -> None:
+    ds = dataset_for("bc")
+    packed, setup = uw.pack(ds, tmp_path / "a.packed"), make_setup(ds, "float32")
+    rows = ds.num_steps * row_width(uw.Run("bc").method, setup) * 4
+    assert plan_module.data_bytes(packed, uw.Run("bc"), setup) == rows
+    assert plan_module.data_bytes(ds, uw.Run("bc"), setup) > rows

@@ -16,14 +16,18 @@ from upweight.engine.device import device_is_host, device_memory
 from upweight.engine.kernels.choice import worthwhile
 from upweight.engine.prepare import row_width
 from upweight.engine.run import Run, program_key
-from upweight.engine.schedule import BLOCK_UPDATES
+from upweight.engine.schedule import BLOCK_UPDATES, choose_piece
 
 USABLE_SHARE = 0.8  # of the device's memory
 _MOST_STEPS = 2**31 - 1
 _STATE_COPIES = 3  # the state, its successor, and where the block began
 _FLAG_BYTES_PER_STEP = 4
-_BLOCKS_AT_A_TIME = 2  # of rows that stream: one is learned from, the next is gathered
-_ACTIVATION_COPIES = 4  # forward, backward and what lies between
+_PIECES_AT_A_TIME = 2  # of rows that stream: one is learned from, the next is gathered
+_DRAW_BYTES = 40  # of a step that is drawn ahead: random words, and what is made of them
+# As measured (benchmarks/streaming.py): activations on a CPU, where what lies between is soon used again; and what JAX takes on
+# the host to compile and run a program, with and without critics.
+_ACTIVATION_COPIES = {True: 1, False: 4}  # by whether the device is the host
+_PROGRAM_BYTES = {True: 300_000_000, False: 150_000_000}
 
 
 @dataclass(frozen=True)
@@ -118,7 +122,7 @@ def make_plan(
         first = runs[members[0]]
         way = _resident(dataset, first, setup, num_devices)
         if stream or (stream is None and way.fits(limit) < 1 and dataset._observations.is_mapped):
-            way = _streamed(dataset, first, setup)
+            way = _streamed(dataset, first, setup, 1)
         if (fits := way.fits(limit)) < 1:
             raise ConfigError(
                 f"{first.method.name}: one agent needs about {size(way.bytes_of_data + way.bytes_per_agent)} with its data, "
@@ -132,24 +136,27 @@ def make_plan(
             chosen = tuple(members[first_place : first_place + each])
             work = first.config.hidden_units, len(chosen) // way.most_devices, first.method.network_rows(first.config)
             fused = setup.compute.fused and (kernels == "fused" or worthwhile(*work))
-            on_host = way.bytes_on_host * (len(chosen) if way.streams else 1)
-            programs.append(replace(way, runs=chosen, fused=fused, bytes_on_host=on_host))
+            here = _streamed(dataset, first, setup, len(chosen)) if way.streams else way
+            programs.append(replace(here, runs=chosen, fused=fused))
     return Plan(tuple(programs), limit)
 
 
 def _resident(dataset: Dataset, run: Run, setup: Setup, num_devices: int) -> ProgramPlan:
     """All rows on every device."""
-    shared = data_bytes(dataset, run, setup)
-    on_host = 0 if device_is_host() else shared + _column_bytes(dataset, run)  # where rows are made
+    shared, on_host = data_bytes(dataset, run, setup), _PROGRAM_BYTES[run.method.uses_rewards]
+    if not device_is_host():  # where rows are made
+        on_host += shared + _column_bytes(dataset, run)
     return ProgramPlan((), run.method.name, agent_bytes(dataset, run, setup), shared, on_host, num_devices)
 
 
-def _streamed(dataset: Dataset, run: Run, setup: Setup) -> ProgramPlan:
-    """The rows of two blocks of updates, for each agent and on the host too, and where the episodes lie."""
-    drawn = BLOCK_UPDATES * run.config.batch_size * (1 if run.actor_weighting is None else 2)
-    rows = _BLOCKS_AT_A_TIME * drawn * row_width(run.method, setup) * setup.dtype.itemsize
+def _streamed(dataset: Dataset, run: Run, setup: Setup, num_agents: int) -> ProgramPlan:
+    """The rows of two pieces of updates, for each agent and on the host too, and where the episodes lie."""
+    drawn = choose_piece(BLOCK_UPDATES, run.method, run.config, num_agents) * run.config.batch_size
+    drawn *= 1 if run.actor_weighting is None else 2
+    rows = _PIECES_AT_A_TIME * drawn * row_width(run.method, setup) * setup.dtype.itemsize
+    on_host = num_agents * rows + _PROGRAM_BYTES[run.method.uses_rewards]
     per_agent = agent_bytes(dataset, run, setup) + rows
-    return ProgramPlan((), run.method.name, per_agent, 8 * dataset.num_episodes, rows, streams=True)
+    return ProgramPlan((), run.method.name, per_agent, 8 * dataset.num_episodes, on_host, streams=True)
 
 
 def agent_bytes(dataset: Dataset, run: Run, setup: Setup) -> int:
@@ -160,8 +167,8 @@ def agent_bytes(dataset: Dataset, run: Run, setup: Setup) -> int:
     widths = sum(config.hidden_units) + setup.observation_size + setup.action_size
     activations = method.network_rows(config) * widths * setup.compute.dtype.itemsize
     tables = dataset.num_episodes * 12 * (2 if run.actor_weighting is not None else 1)
-    draws = 8 * BLOCK_UPDATES * config.batch_size
-    return int(_STATE_COPIES * state + _ACTIVATION_COPIES * activations + tables + draws)
+    draws = _DRAW_BYTES * BLOCK_UPDATES * config.batch_size
+    return int(_STATE_COPIES * state + _ACTIVATION_COPIES[device_is_host()] * activations + tables + draws)
 
 
 def data_bytes(dataset: Dataset, run: Run, setup: Setup) -> int:
@@ -176,4 +183,5 @@ def _column_bytes(dataset: Dataset, run: Run) -> int:
     columns += [dataset._next_observations] if run.method.uses_rewards else []
     read = [column for column in columns if column is not None and not column.is_mapped]
     sizes = [math.prod(column.shape) * column.dtype.itemsize for column in read]
-    return sum(sizes) + _FLAG_BYTES_PER_STEP * dataset.num_steps
+    has_flags = dataset._flags is not None and dataset._flags.is_mapped
+    return sum(sizes) + (0 if has_flags else _FLAG_BYTES_PER_STEP * dataset.num_steps)

@@ -79,10 +79,16 @@ def make_schedule(
     period = algorithm.period(config)
     interval = choose_interval(num_updates, period, log_every)
     block = choose_block(interval, period)
+    return Schedule(num_updates, interval, block, choose_piece(block, algorithm, config, num_agents))
+
+
+def choose_piece(block: int, algorithm: Algorithm, config: Config, num_agents: int) -> int:
+    """The largest part of a block that makes whole periods and no more operations than a piece should."""
+    period = algorithm.period(config)
     budget = _OPERATIONS_PER_PIECE["cpu" if jax.default_backend() == "cpu" else "gpu"]
     most = budget / (num_agents * operations_per_update(algorithm, config))
     sizes = [size for size in range(period, block + 1, period) if block % size == 0 and size <= most]
-    return Schedule(num_updates, interval, block, max(sizes, default=period))
+    return max(sizes, default=period)
 
 
 def choose_interval(num_updates: int, period: int, log_every: int | None) -> int:
