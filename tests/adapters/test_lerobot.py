@@ -1,8 +1,10 @@
 """LeRobot's frames by weight: the contract of its own sampler, on a dataset in its layout."""
 
 import math
+import sys
 from itertools import islice
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 import numpy as np
@@ -70,6 +72,24 @@ def test_a_run_resumes_at_the_frame(block: int, monkeypatch: pytest.MonkeyPatch)
         assert made.state_dict() == {"epoch": 1, "start_index": start}
         assert list(made) == orders[1][start:] and len(made) == len(whole)
         assert list(made) == orders[2]
+
+
+def test_whoever_counts_epochs_from_0_again_is_led_on_from_a_loaded_state() -> None:
+    """Accelerate does, before every epoch; a caller that knows the epoch is taken at its word."""
+    straight = sampler(seed=1)
+    orders = [list(straight) for _ in range(5)]
+    for first in (0, 2):
+        made = sampler(seed=1)
+        made.load_state_dict({"epoch": 2, "start_index": 7})
+        found = []
+        for epoch in range(first, first + 3):
+            made.set_epoch(epoch)
+            found.append(list(made))
+        assert found == [orders[2][7:], orders[3], orders[4]]
+    made.load_state_dict({"epoch": 2, "start_index": 0})
+    assert list(made) == orders[2]
+    made.set_epoch(0)  # not just loaded: it was begun
+    assert list(made) == orders[0]
 
 
 def test_a_checkpoint_of_two_ranks_resumes() -> None:
@@ -171,3 +191,36 @@ def test_what_makes_no_sense_is_refused(options: dict[str, Any], message: str) -
     with pytest.raises(uw.AdapterError, match="found 4 and 5"):
         WeightedEpisodeSampler(STARTS, ENDS[:4], weights=WEIGHTS)
     assert list(islice(sampler(), 0)) == []
+
+
+def test_the_program_of_the_page_trains_by_the_weights(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """With a stand-in for LeRobot's training, which makes its sampler as that does; benchmarks/robots.py has the real one."""
+    page = Path(__file__).parents[2] / "docs" / "adapters" / "lerobot.md"
+    program = page.read_text().split("```text\n# weighted_train.py\n")[1].split("```")[0]
+    folder = write_lerobot(tmp_path / "pick_place", **{"next.success": flags_of()})
+    assert main(["weights", str(folder), "--success", "success", "--in-place"]) == 0
+    script = ModuleType("lerobot.scripts.lerobot_train")
+    drawn: list[int] = []
+
+    def train() -> None:
+        about = opened(folder).meta.episodes
+        ends = about["dataset_from_index"], about["dataset_to_index"]
+        made = script.EpisodeAwareSampler(
+            *ends,
+            episode_indices_to_use=None,
+            drop_n_last_frames=0,
+            shuffle=True,
+            seed=1000,
+            absolute_to_relative_idx=None,
+        )
+        drawn.extend(made)
+
+    script.main = train  # type: ignore[attr-defined]
+    packages = {"lerobot": ModuleType("lerobot"), "lerobot.scripts": ModuleType("lerobot.scripts")}
+    packages["lerobot"].scripts = packages["lerobot.scripts"]  # type: ignore[attr-defined]
+    packages["lerobot.scripts"].lerobot_train = script  # type: ignore[attr-defined]
+    for name, module in {**packages, script.__name__: script}.items():
+        monkeypatch.setitem(sys.modules, name, module)
+    monkeypatch.chdir(tmp_path)
+    exec(compile(program, str(page), "exec"), {"__name__": "__main__"})
+    assert len(drawn) == 26 and set(drawn) <= {*range(5), *range(16, 20)}

@@ -37,10 +37,14 @@ class EpochSampler(Shown):
         self._sampler, self._length, self._rename = sampler, length, rename
         self.seed = _whole_number("seed", seed)
         self._epoch = self._start_index = 0
+        self._restored, self._ahead = (
+            False,
+            0,
+        )  # a state was loaded and not begun; epochs that who counts them is behind
 
     def __iter__(self) -> Iterator[int]:
         epoch, start = self._epoch, self._start_index
-        self._epoch, self._start_index = epoch + 1, 0  # now, not when the first index is asked for
+        self._epoch, self._start_index, self._restored = epoch + 1, 0, False  # now, not when an index is asked for
         return self._rest_of(epoch, start)
 
     def __len__(self) -> int:
@@ -48,8 +52,15 @@ class EpochSampler(Shown):
         return self._length
 
     def set_epoch(self, epoch: int) -> None:
-        """Which epoch the next ``iter`` is."""
-        self._epoch = _whole_number("epoch", epoch)
+        """Which epoch the next ``iter`` is.
+
+        Accelerate counts from 0 again after a restart, and says so to a sampler that knows better: a number below the epoch of a
+        state that was just loaded means that epoch, and those that follow are counted from there.
+        """
+        number = _whole_number("epoch", epoch)
+        if self._restored:
+            self._restored, self._ahead = False, max(0, self._epoch - number)
+        self._epoch = number + self._ahead
 
     def state_dict(self) -> dict[str, int]:
         """Where the next ``iter`` begins."""
@@ -59,6 +70,7 @@ class EpochSampler(Shown):
         """Begin the next ``iter`` there."""
         self._epoch = _whole_number("epoch", state["epoch"])
         self._start_index = _whole_number("start_index", state["start_index"])
+        self._restored, self._ahead = True, 0
 
     def _rest_of(self, epoch: int, start: int) -> Iterator[int]:
         for block in range(start // _BLOCK, -(-self._length // _BLOCK)):
