@@ -35,6 +35,7 @@ GRID = {
     "max_outside": (0.05, 0.1, 0.2, 0.3, 1.0),
     "min_reached": (0, 1, 5),
 }
+RULES = {"defaults": SelectionRule(), "no veto": SelectionRule(min_reached=0)}
 Row = dict[str, Any]
 Floats = NDArray[np.float64]
 Key = tuple[str, str]  # dataset, way of fitting
@@ -145,7 +146,8 @@ def decide(rows: list[Row], rule: SelectionRule) -> dict[str, Any]:
     chosen = None if decision.chosen is None else list(evidence)[decision.chosen]
     default = float(np.mean([value for name, value in worth.items() if name.endswith("rw 0.1")]))
     gain = 0.0 if chosen is None else worth[chosen] - default
-    about = {"rw 0.1": default, "clone": worth[base], "best": max(worth.values()), "gain": gain}
+    weighted = worth[base.replace("uniform", "rw 0.1")]
+    about = {"rw 0.1": default, "bc rw 0.1": weighted, "clone": worth[base], "best": max(worth.values()), "gain": gain}
     return {"chosen": chosen, "score": None if chosen is None else worth[chosen], **about}
 
 
@@ -224,10 +226,8 @@ def main() -> None:
         print(table([[name, *map(cell, each)] for name, each in values.items()], header=["", *header]))
         means[way] = {name: plain(each) for name, each in values.items()}
         some = {key: datasets[key] for key in mine}
-        ways = {
-            "defaults": {key: decide(rows, SelectionRule()) for key, rows in some.items()},
-            "others": left_out(some),
-        }
+        ways = {name: {key: decide(rows, rule) for key, rows in some.items()} for name, rule in RULES.items()}
+        ways["others"] = left_out(some)
         rules[way] = {name: {key[0]: each for key, each in every.items()} for name, every in ways.items()}
         rules[way]["calibrated"] = _named(calibrated(some.values()))
         for name, every in ((name, every) for name, every in ways.items() if every):
