@@ -70,8 +70,10 @@ def make_table(
         results.append(row)
 
 
-def time_collection(steps: int, workers: int, kinds: list[str], results: list[dict[str, Any]]) -> None:
-    for task in MUJOCO_TASKS:
+def time_collection(
+    steps: int, workers: int, tasks: list[str], kinds: list[str], results: list[dict[str, Any]]
+) -> None:
+    for task in tasks:
         for kind in kinds:
             with tempfile.TemporaryDirectory() as folder:
                 os.environ["UPWEIGHT_CACHE"] = folder
@@ -103,7 +105,7 @@ def main() -> None:
     arguments = parser.parse_args()
     results: list[dict[str, Any]] = []
     if arguments.time:
-        time_collection(arguments.steps, arguments.workers, arguments.kinds, results)
+        time_collection(arguments.steps, arguments.workers, arguments.tasks, arguments.kinds, results)
     else:
         make_table(arguments.steps, arguments.seed, arguments.tasks, arguments.workers, results)
         mixes = [row["ratio"] for row in results if "-expert-random-" in row["dataset"]]

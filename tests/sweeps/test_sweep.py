@@ -141,6 +141,12 @@ def test_episodes_are_held_out(study: Experiment, tmp_path: Path) -> None:
     assert names == {f"cartpole-expert-random-50 (500 steps, seed 0{more})" for more in ("", ", 0.25 held out")}
 
 
+def test_each_maze_is_a_population_of_its_own() -> None:
+    suite = uw.read_experiment("paper/official_antmaze", scale="smoke", algorithms=["iql"])
+    titles = [population.title for population in pack(suite.runs)]
+    assert titles == ["iql on antmaze-umaze", "iql on antmaze-medium", "iql on antmaze-large"]
+
+
 @pytest.mark.slow
 def test_slices_add_up(study: Experiment, tmp_path: Path) -> None:
     study = read_experiment(study_file(tmp_path, updates=300))

@@ -7,6 +7,7 @@ from pathlib import Path
 
 from upweight.base.errors import DatasetError
 from upweight.engine.run import Run, program_key
+from upweight.recipes.recipe import find_recipe
 from upweight.studies.run_spec import DataSpec, RunSpec, config_of
 
 
@@ -49,7 +50,7 @@ def pack(runs: Sequence[RunSpec], *, max_agents: int | None = None) -> list[Popu
 
 def _short_name(data: DataSpec) -> str:
     """The task of a recipe, or the file's name."""
-    return data.name.split("-")[0] if data.content is None else Path(data.name).name
+    return find_recipe(data.name).task.name if data.content is None else Path(data.name).name
 
 
 def _key(run: RunSpec) -> object:
