@@ -27,6 +27,7 @@ benchmarks: .venv/dev.done ## re-measure; results go to benchmarks/results
 	$(BIN)/python benchmarks/reading.py
 	$(BIN)/python benchmarks/rollout.py
 	$(BIN)/python benchmarks/adapters.py
+	$(BIN)/python benchmarks/explorer.py
 	$(BIN)/python benchmarks/train_throughput.py --peer --name train_throughput_cpu
 
 clean:

@@ -153,6 +153,8 @@ def test_speeds_told_in_words_are_those_stored() -> None:
     }
     bc, td3_bc, iql, cql = (256 * rate[name, 1] / rate[name, 256] for name in ("bc", "td3_bc", "iql", "cql"))
     assert f"{bc:.0f} (BC), {td3_bc:.0f} (TD3+BC), {iql:.0f} (IQL) or {cql:.0f} (CQL)" in readme
+    moves = [row["painted_ms"]["median"] for row in stored("explorer") if row["task"] == "a move of the slider"]
+    assert max(moves) < 50 and "shows within 50 ms" in (ROOT / "docs" / "explore.md").read_text()
     ours = [row for row in stored("sampling") if row["method"] == "upweight EpisodeSampler"]
     usual, large = ([row["ratio_to_uniform"] for row in ours if row["batch"] == batch] for batch in (256, 65_536))
     assert max(usual) < 2 and "in [less than twice](#how-fast) the time of uniform sampling" in readme

@@ -35,6 +35,7 @@ for line in sys.stdin:
 """
 LINES = """
 inspect secret_folder/log.hdf5 --plot plot.svg
+explore secret_folder/log.hdf5 -o explore.html
 weights secret_folder/log.hdf5 -o weights.npz
 train secret_folder/log.hdf5 --algorithm discrete_bc --set hidden_units=[4] --set normalize_observations=true --updates 2 -o runs
 evaluate runs --env CartPole-v1 --episodes 2 --workers 2
@@ -79,7 +80,7 @@ def written(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, uw.Dataset]
 def files_with(folder: Path, secret: str | bytes) -> set[str]:
     """Where in the folder a text or some bytes are found: names at the top of it."""
     sought = secret.encode() if isinstance(secret, str) else secret
-    names = ("runs", "results", "report", "report.html", "weights.npz", "plot.svg")
+    names = ("runs", "results", "report", "report.html", "weights.npz", "plot.svg", "explore.html")
     files = [file for name in names for file in [folder / name, *(folder / name).rglob("*")] if file.is_file()]
     assert len(files) > 20
     return {file.relative_to(folder).parts[0] for file in files if sought in file.read_bytes()}
@@ -93,10 +94,11 @@ def test_no_connection_is_opened(written: tuple[Path, uw.Dataset]) -> None:
 @pytest.mark.slow
 def test_what_is_written(written: tuple[Path, uw.Dataset]) -> None:
     folder, log = written
-    assert files_with(folder, "log.hdf5") == {"runs", "results", "report", "report.html"}
-    assert files_with(folder, "secret_folder") == {"runs", "results"}
+    assert files_with(folder, "log.hdf5") == {"runs", "results", "report", "report.html", "explore.html"}
+    assert files_with(folder, "secret_folder") == {"runs", "results", "explore.html"}
     assert files_with(folder, str(folder)) == {"results"}
-    for secret in ("secret_label", "secret_metadata", os.uname().nodename):
+    assert files_with(folder, "secret_label") == {"explore.html"}
+    for secret in ("secret_metadata", os.uname().nodename):
         assert files_with(folder, secret) == set(), secret
     for row in (0, 17):
         assert files_with(folder, log.observations[row].tobytes()) == set()
