@@ -1,5 +1,8 @@
 """Errors that a caller can tell apart; memory that there is not, on one line with what was needed and what to do."""
 
+import errno
+import subprocess
+import sys
 import warnings
 from collections.abc import Callable
 from pathlib import Path
@@ -11,7 +14,7 @@ import pytest
 import upweight as uw
 from support.datasets import random_dataset
 from support.training import small_config
-from upweight.base.errors import collecting_warnings
+from upweight.base.errors import collecting_warnings, naming_memory
 from upweight.cli.main import main
 
 
@@ -77,6 +80,65 @@ def test_what_was_needed_and_what_to_do(
         uw.DatasetError, match=rf"{said}.*: not enough memory \(Unable to allocate .*\)\. Pack the data"
     ):
         work(ds, tmp_path / "a.npz")
+
+
+@pytest.mark.parametrize(
+    ("error", "is_of_memory"),
+    [
+        (OSError(errno.ENOMEM, "Cannot allocate memory"), True),  # a memory map
+        (RuntimeError("can't start new thread"), True),
+        (RuntimeError("RESOURCE_EXHAUSTED: Out of memory while trying to allocate 9 bytes."), True),  # XLA
+        (OSError(errno.ENOENT, "No such file"), False),
+        (RuntimeError("something else"), False),
+    ],
+)
+def test_memory_is_short_in_many_words(error: Exception, is_of_memory: bool) -> None:
+    with pytest.raises(uw.DatasetError if is_of_memory else type(error)) as caught, naming_memory("work"):
+        raise error
+    assert str(caught.value).startswith("work: not enough memory (") == is_of_memory
+
+
+_LIMITED = """
+import resource, sys
+import upweight as uw
+import upweight.inspection.report, upweight.recipes.make
+grown = next(int(line.split()[1]) for line in open("/proc/self/status") if line.startswith("VmSize")) * 1024
+resource.setrlimit(resource.RLIMIT_AS, (grown + (60 << 20),) * 2)
+work = {
+    "check": lambda path: uw.load(path).check(),
+    "inspect": uw.inspect,
+    "batches": lambda path: next(uw.batches(path, "rw", prefetch=0)),
+}
+for path in sys.argv[1:]:
+    for name, call in work.items():
+        try:
+            call(path)
+        except uw.UpweightError as error:
+            print(name, error)
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(sys.platform != "linux", reason="asks /proc and limits address space")
+def test_data_that_do_not_fit_are_said_not_to(tmp_path: Path) -> None:
+    """100 MB where 60 may be had; the packed data are more than may be mapped, but for their index."""
+    steps = 100_000
+    rng = np.random.default_rng(0)
+    ds = uw.Dataset.from_arrays(
+        observations=rng.standard_normal((steps, 250), np.float32),
+        actions=np.zeros((steps, 1), np.float32),
+        rewards=np.zeros(steps, np.float32),
+        terminated=np.arange(steps) % 1000 == 999,
+    )
+    paths = [str(tmp_path / name) for name in ("a.npz", "a.packed")]
+    for path in paths:
+        uw.save(ds, path)
+    done = subprocess.run([sys.executable, "-c", _LIMITED, *paths], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    said = done.stdout.splitlines()
+    assert [line.split()[0] for line in said] == ["check", "inspect", "batches", "check", "batches"]
+    assert all("not enough memory" in line for line in said[:3])
+    assert all("cannot be mapped" in line and "ulimit -v" in line for line in said[3:])
 
 
 def test_a_column_that_does_not_fit(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,8 +1,11 @@
 """What can go wrong, as exceptions and warnings a caller can name."""
 
+import errno
 import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
+
+_SHORT_OF_MEMORY = ("can't start new thread", "RESOURCE_EXHAUSTED")  # as Python and XLA say it
 
 
 class UpweightError(Exception):
@@ -77,9 +80,19 @@ def naming_memory(what: str) -> Iterator[None]:
     """Where ``what`` needs more memory than there is: one line that says so, and what to do."""
     try:
         yield
-    except MemoryError as error:
+    except (MemoryError, OSError, RuntimeError) as error:
+        if not _is_of_memory(error):
+            raise
         needed = " ".join(str(error).split()) or "more than there is"  # NumPy says how much, and of what shape
         raise DatasetError(
             f"{what}: not enough memory ({needed}). Pack the data with `upweight pack` or uw.pack, and use the packed folder in "
-            "their place: it is read some rows at a time (float16 halves it); or use fewer episodes"
+            "their place: it is read some rows at a time (float16 halves it); or use fewer episodes, or train "
+            "fewer agents at a time"
         ) from None
+
+
+def _is_of_memory(error: Exception) -> bool:
+    """Whether memory was short: also for a memory map, for a thread, or on JAX's device."""
+    if isinstance(error, OSError):
+        return error.errno == errno.ENOMEM
+    return isinstance(error, MemoryError) or any(text in str(error) for text in _SHORT_OF_MEMORY)

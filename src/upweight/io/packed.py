@@ -48,7 +48,13 @@ class MappedColumn(Column):
         return False  # however often it was looked at: the system takes its pages back when it needs them
 
     def _read(self) -> Array:
-        return np.asarray(np.memmap(self._path, self.dtype, "r", shape=self.shape))
+        try:
+            return np.asarray(np.memmap(self._path, self.dtype, "r", shape=self.shape))
+        except OSError as error:
+            raise DatasetError(
+                f"{self._path}: cannot be mapped ({error}); maps take no memory, but a limit of address space (ulimit -v) must "
+                "leave room for the files, and they must still be there"
+            ) from None
 
     def _read_rows(self, index: Index) -> Array:
         return self.read().take(index, axis=0)
