@@ -67,7 +67,7 @@ def plan_training(
 
     Examples:
         >>> print(uw.plan_training(ds, [uw.Run("bc", "rw", seed) for seed in range(5)]))
-        bc x 5: about ... MiB (0.0 MiB data, ... MiB per agent), networks by ... GiB
+        bc x 5: about ... MiB (... MiB data, ... MiB per agent), ... networks by ... GiB
     """
     dataset, num_devices = as_dataset(dataset), len(choose_devices(devices))
     with number_types(precision), naming_memory("planning"):
