@@ -108,12 +108,25 @@ def test_ladders(task: str) -> None:
     assert table_row("docs/datasets.md", task) == [first, *shown]
 
 
+def shown_rpsv(row: dict[str, Any]) -> list[str]:
+    rpsv = row["rpsv"]  # stored with four digits: more are not shown
+    return [
+        f"{rpsv:.6f}" if rpsv < 0.01 else f"{rpsv:.5f}" if rpsv < 0.1 else f"{rpsv:.4f}",
+        f"{row['paper_rpsv']:.6f}",
+    ]
+
+
 @pytest.mark.parametrize("row", stored("datasets"), ids=lambda row: row["dataset"])
 def test_datasets(row: dict[str, Any]) -> None:
-    rpsv = row["rpsv"]  # stored with four digits: more are not shown
-    shown = f"{rpsv:.6f}" if rpsv < 0.01 else f"{rpsv:.5f}" if rpsv < 0.1 else f"{rpsv:.4f}"
-    cells = [f"{row['episodes']:,}", f"{row['mean_score']:.3f}", shown, f"{row['paper_rpsv']:.6f}"]
+    cells = [f"{row['episodes']:,}", f"{row['mean_score']:.3f}", *shown_rpsv(row)]
     assert table_row("docs/datasets.md", row["dataset"]) == [*cells, f"{row['ratio']:.2f}"]
+
+
+@pytest.mark.parametrize("row", stored("antmaze"), ids=lambda row: row["dataset"])
+def test_antmaze(row: dict[str, Any]) -> None:
+    cells = [f"{row['episodes']:,}", f"{row['mean_score']:.3f}", f"{row['mean_length']:.0f}"]
+    cells += [f"{row['length_to_goal']:.0f}", *shown_rpsv(row), f"{row['d4rl_episodes_per_million']:,}"]
+    assert table_row("docs/datasets.md", row["dataset"]) == cells
 
 
 def test_what_differs_from_the_papers_datasets() -> None:
