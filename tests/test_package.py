@@ -135,6 +135,7 @@ def test_the_wheel_works_outside_the_tree(tmp_path: Path) -> None:
     assert len(policies) > 60
     suites = {f"upweight/studies/suites/{name}.toml" for name in SUITES}
     tables = {"upweight/paper/rpsv.csv", "upweight/paper/scores.csv", "upweight/report/page.html"} | suites
+    tables |= {f"upweight/explorer/{p.name}" for p in (ROOT / "src" / "upweight" / "explorer").glob("*.[hjc]*")}
     assert packaged == expected | policies | tables | {"upweight/py.typed", "upweight/__init__.pyi"}
     # Not the editable install: site-packages joins the path without its .pth files being processed.
     path = os.pathsep.join([str(tmp_path / "installed"), sysconfig.get_paths()["purelib"]])

@@ -51,7 +51,8 @@ function shares(finest, from, to) {
 
 function tickText(value) {
   const size = Math.abs(value);
-  const text = size >= 1e6 || (size > 0 && size < 1e-3) ? value.toExponential() : Number(value.toPrecision(6)).toLocaleString("en-GB", { maximumFractionDigits: 6 });
+  const isPlain = value === 0 || (size >= 1e-3 && size < 1e6), short = Number(value.toPrecision(6));
+  const text = isPlain ? short.toLocaleString("en-GB", { maximumFractionDigits: 6 }) : short.toExponential();
   return text.replaceAll("-", "−");
 }
 

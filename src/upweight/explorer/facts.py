@@ -59,6 +59,7 @@ def gather_facts(dataset: Dataset, *, env: str | None) -> dict[str, Any]:
         "episodes": dataset.num_episodes,
         "steps": dataset.num_steps,
         "usable": int(usable.sum()),
+        "cut_short": int((~dataset.complete).sum()),
         "returns": {"low": float(complete.min()), "high": float(complete.max())},
         "labels": [] if dataset.labels is None else [str(name) for name in np.unique(dataset.labels)],
         "good": None if good is None else good.text,

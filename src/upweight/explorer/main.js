@@ -19,15 +19,24 @@ function thresholdAt(position) {
   return Number((facts.returns.low + (position + 1) * step).toFixed(digits)); // inside the range, so that both sides have some
 }
 const temperature = { setting: "temperature", label: "Temperature", last: 270, at: decades(-2), text: String };
+const asPercent = (share) => `${Number((100 * share).toPrecision(2))}%`;
+const fraction = { setting: "fraction", label: "Keep the best", last: 270, at: decades(-3), text: asPercent };
+const threshold = { setting: "threshold", label: "Return above", last: 198, at: thresholdAt, text: number };
 const WEIGHTINGS = {
   rw: { title: "RW", python: "ReturnWeighting", slider: temperature },
   aw: { title: "AW", python: "AdvantageWeighting", slider: temperature },
-  top: { title: "Top-x%", python: "TopFraction", slider: { setting: "fraction", label: "Keep the best", last: 270, at: decades(-3), text: (f) => `${Number((100 * f).toPrecision(2))}%` } },
-  half: { title: "Half", python: "Half", slider: { setting: "threshold", label: "Return above", last: 198, at: thresholdAt, text: number } },
+  top: { title: "Top-x%", python: "TopFraction", slider: fraction },
+  half: { title: "Half", python: "Half", slider: threshold },
   uniform: { title: "Uniform", python: "Uniform" },
 };
-const state = { name: "rw", positions: { rw: 90, aw: 90, top: 180, half: 99 }, split: "return", updates: UPDATES[1], weights: null, chosen: -1 };
-if (facts.labels.length === 2) state.split = "0";
+const state = {
+  name: "rw",
+  positions: { rw: 90, aw: 90, top: 180, half: 99 }, // of the slider
+  split: facts.labels.length === 2 ? "0" : "return", // of Half: a label, or by return
+  updates: UPDATES[1],
+  weights: null,
+  chosen: -1, // episode
+};
 
 const byLabel = () => state.name === "half" && state.split !== "return";
 
@@ -136,7 +145,8 @@ function isSeen(canvas) {
 
 // While the slider moves, only those that are on the screen.
 function drawPictures(e, everything) {
-  drawHistogram(element("histogram"), facts.returns, dataBins, e?.perBin, { mean: dataMean, weightedMean: e?.weightedReturn, count: facts.episodes });
+  const about = { mean: dataMean, weightedMean: e?.weightedReturn, count: facts.episodes };
+  drawHistogram(element("histogram"), facts.returns, dataBins, e?.perBin, about);
   for (const each of scatters) if (everything || isSeen(each.canvas)) each.draw(state.weights, state.chosen);
   if (everything && state.curve) showCurve(state.curve);
 }
@@ -201,8 +211,8 @@ async function curveOf(i) {
 
 async function chooseEpisode(i) {
   state.chosen = i;
-  const told = [`Episode ${grouped(episodes.number[i])}`, `return ${number(episodes.returns[i])}`, `${grouped(episodes.lengths[i])} steps`, table.flagText(episodes.flags[i])];
-  element("about-episode").textContent = told.filter(Boolean).join(", ");
+  const flags = table.flagText(episodes.flags[i]), about = `return ${number(episodes.returns[i])}, ${grouped(episodes.lengths[i])} steps`;
+  element("about-episode").textContent = `Episode ${grouped(episodes.number[i])}, ${about}${flags && `, ${flags}`}`;
   state.curve = await curveOf(i);
   if (state.chosen !== i) return; // another was chosen meanwhile
   if (!state.curve) element("about-episode").textContent += ". Rewards are not part of this page: --serve reads them when asked.";
@@ -214,8 +224,9 @@ async function chooseEpisode(i) {
 function showCurve({ steps, rewards: own, returns, observations }) {
   drawCurves(element("rewards"), steps, [own], { yName: "reward" });
   drawCurves(element("sum"), steps, [returns], { yName: "return so far", xName: observations ? "" : "step" });
-  if (observations) drawCurves(element("observations"), steps, observations, { yName: `observations, the first ${observations.length}`, xName: "step" });
-  for (const id of ["rewards", "sum", "observations"]) element(id).setAttribute("aria-label", element("about-episode").textContent);
+  if (observations) drawCurves(element("observations"), steps, observations, { yName: `first ${observations.length} observed`, xName: "step" });
+  const told = element("about-episode").textContent;
+  for (const id of ["rewards", "sum", "observations"]) element(id).setAttribute("aria-label", told);
 }
 
 // ---- to take along ----------------------------------------------------------------------------------------------
@@ -231,7 +242,8 @@ function showCode(chosen) {
     settings.push(`baseline=${JSON.stringify(facts.baseline)}`);
     words.push(`--baseline=${facts.baseline}`);
   }
-  element("python").textContent = `import upweight as uw\n\n${facts.code.python}\nweights = uw.${WEIGHTINGS[chosen.name].python}(${settings.join(", ")})(ds)\nsampler = uw.EpisodeSampler(ds, weights)`;
+  const weights = `weights = uw.${WEIGHTINGS[chosen.name].python}(${settings.join(", ")})(ds)`;
+  element("python").textContent = ["import upweight as uw", "", facts.code.python, weights, "sampler = uw.EpisodeSampler(ds, weights)"].join("\n");
   const command = [facts.code.command, `--weighting ${chosen.name}`, ...words, "-o weights.npz"];
   element("command").replaceChildren(...command.flatMap((word) => [make("span", word), " "]).slice(0, -1));
   element("download").disabled = facts.sampled || !state.weights;
@@ -279,9 +291,8 @@ function choose({ name, ...settings }) {
 function setUp() {
   const { suggestion } = facts;
   const counted = Object.keys(FLAGS).map((key) => [key, episodes.flags.reduce((sum, flags) => sum + (flags & FLAG[key] ? 1 : 0), 0)]);
-  const cut = counted[0][1];
   const told = [`${grouped(facts.episodes)} episodes`, `${grouped(facts.steps)} steps`, `returns ${number(facts.returns.low)} to ${number(facts.returns.high)}`];
-  if (cut) told.push(`${grouped(cut)} cut short`);
+  if (facts.cut_short) told.push(`${grouped(facts.cut_short)} cut short`);
   if (facts.labels.length) told.push(facts.labels.length > 4 ? `${grouped(facts.labels.length)} labels` : `labels ${facts.labels.join(", ")}`);
   element("facts").textContent = told.join(" · ");
   const { name, ...settings } = suggestion.weighting, taken = Object.entries(settings).map(([key, value]) => `, ${key} ${value}`);
@@ -308,7 +319,8 @@ function setUp() {
   element("updates").append(...UPDATES.map((count) => option(count, grouped(count))));
   element("updates").value = state.updates;
   element("updates").addEventListener("change", (event) => ((state.updates = Number(event.target.value)), update()));
-  element("flag").append(option("", `all ${grouped(episodes.count)}`), ...counted.filter(([, count]) => count).map(([key, count]) => option(key, `${FLAGS[key]} (${grouped(count)})`)));
+  const found = counted.filter(([, count]) => count).map(([key, count]) => option(key, `${FLAGS[key]} (${grouped(count)})`));
+  element("flag").append(option("", `all ${grouped(episodes.count)}`), ...found);
   for (const button of document.querySelectorAll(".copy")) button.addEventListener("click", () => copy(button));
   element("download").addEventListener("click", download);
   setUpLabels();
@@ -328,14 +340,8 @@ function showNotes() {
   element("about-download").textContent = facts.sampled
     ? "Not of a sample: take the Python lines or the command."
     : 'For your own loop; uw.load_weights("weights.npz", ds) reads it back.';
-  const notes = [
-    "Return of episodes drawn: mean if episodes were drawn by weight, of the data and not of a policy trained on them. ± is a Hoeffding bound, which does not cover luck: weights that follow returns favour lucky episodes.",
-    "Effective: the size of a uniform sample worth as much. Distinct: episodes of which a run draws at least one step, on average.",
-    "× uniform: the weight, where 1 is what uniform sampling gives. Duplicate: same length, return, and observations and actions at up to 32 places as an earlier episode. Outlier: return beyond three interquartile ranges from the quartiles. Tie: another episode has the same return; Top-x% keeps the earlier.",
-    ...facts.notes,
-    `Made by upweight ${facts.version} from ${facts.source}.`,
-  ];
-  element("notes").replaceChildren(...notes.map((note) => make("li", note)));
+  const notes = [...facts.notes, `Made by upweight ${facts.version} from ${facts.source}.`];
+  element("notes").append(...notes.map((note) => make("li", note)));
 }
 
 globalThis.explorer = { page, compute, update }; // for the console: explorer.weights, explorer.effect
