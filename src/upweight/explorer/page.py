@@ -57,15 +57,17 @@ def explore(dataset: AnyDataset, *, env: str | None = None, title: str | None = 
 
 
 def _literal(value: Any) -> str:
-    return json.dumps(value, ensure_ascii=False) if isinstance(value, str | list) else repr(value)
+    plain = os.fspath(value) if isinstance(value, os.PathLike) else value
+    return json.dumps(plain, ensure_ascii=False) if isinstance(plain, str | list) else repr(plain)
 
 
 def _code(where: str, options: dict[str, Any], *, python: str) -> dict[str, str]:
     """What the page's lines to copy begin with; a dataset that is made by name is made first."""
     words = [where]
     for key, value in options.items():
-        text = ",".join(value) if isinstance(value, list | tuple) else str(value)
-        words += ["--input-format" if key == "format" else f"--{key.replace('_', '-')}", text]
+        words.append("--input-format" if key == "format" else f"--{key.replace('_', '-')}")
+        if value is not True:
+            words.append(",".join(value) if isinstance(value, list | tuple) else str(value))
     weights = "upweight weights"
     made = f"upweight make {shlex.join(words)} -o data.npz && {weights} data.npz"
     return {"python": python, "command": made if _RECIPE & options.keys() else f"{weights} {shlex.join(words)}"}
