@@ -50,6 +50,7 @@ def main() -> None:
     parser.add_argument("library", choices=["lerobot", "robomimic"])
     parser.add_argument("--note", help="kept with the results: what is unusual about this installation")
     arguments = parser.parse_args()
+    sys.path.append(sys.path.pop(0))  # this folder has a datasets.py, and so has Hugging Face
     host = importlib.import_module(f"hosts.{arguments.library}_host")
     results: list[dict[str, Any]] = []
     with tempfile.TemporaryDirectory() as folder:
