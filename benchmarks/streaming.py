@@ -134,7 +134,11 @@ class Child:
         options = ["--scratch", scratch, "--interval", interval, "--child", *case]
         self.process = subprocess.Popen(
             [sys.executable, __file__, *map(str, options)],
-            env={**os.environ, "XLA_PYTHON_CLIENT_PREALLOCATE": "false"},
+            env={
+                **os.environ,
+                "XLA_PYTHON_CLIENT_PREALLOCATE": "false",
+                "JAX_COMPILATION_CACHE_DIR": str(scratch / "programs"),  # empty: all compile
+            },
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             text=True,
