@@ -49,7 +49,7 @@ def load(
     rating, progress) or of an entry of the episodes' metadata; or "smoothness", of the motion (:mod:`upweight.data.score`).
     ``guard`` looks at HDF5 and Minari in a process of its own first (some 0.2 s): damaged files crash libhdf5 or keep it busy.
     Of a table (CSV, Parquet of your own, a pandas, polars or Arrow frame) ``options`` say which column is what, as in
-    :meth:`Dataset.from_frame`; else they go to the format's reader.
+    :meth:`Dataset.from_frame`; else they go to the format's reader: ``index=True`` for Parquet larger than memory.
 
     Examples:
         >>> uw.save(ds, "log.npz")

@@ -58,7 +58,7 @@ def test_the_plan_says_which_way(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     runs = [uw.Run(small_config("bc"))]
     assert not uw.plan_training(packed, runs).programs[0].streams
     forced = uw.plan_training(packed, runs, stream=True)
-    assert forced.programs[0].streams and "gathered from the memory map batch by batch" in str(forced)
+    assert forced.programs[0].streams and "gathered from their files batch by batch" in str(forced)
     rows = plan_module.data_bytes(packed, runs[0], make_setup(packed, "float32"))
     room = int((forced.programs[0].total_bytes + 1000) / plan_module.USABLE_SHARE)
     monkeypatch.setattr(plan_module, "data_bytes", lambda *_: rows + room)  # as if the data were larger

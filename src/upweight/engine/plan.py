@@ -67,7 +67,7 @@ class ProgramPlan:
         text += f"({size(self.bytes_of_data)} data, {size(self.bytes_per_agent)} per agent), "
         text += f"{size(self.bytes_on_host)} on the host, " if self.bytes_on_host else ""
         text += f"networks by {'fused kernels' if self.fused else 'XLA'}"
-        text += "; rows do not fit and are gathered from the memory map batch by batch" if self.streams else ""
+        text += "; rows do not fit and are gathered from their files batch by batch" if self.streams else ""
         if self.num_devices > 1:
             text += f", over {self.num_devices} devices, the data on each"
             text += f"; {self.spare_places} more agents would take no longer" if self.spare_places else ""
