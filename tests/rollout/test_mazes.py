@@ -46,7 +46,7 @@ def test_whoever_follows_the_planner_gets_everywhere_and_into_no_wall(name: str,
                 reached.add(planner.target)
             place = place + 0.2 * np.array(planner.direction(place)) + rng.normal(0, 0.05, 2)
             assert cell_of(place) in maze.distances(planner.target)
-    assert reached == set(maze.targets(command))
+    assert reached >= set(maze.targets(command))
 
 
 def test_ways_are_the_shortest() -> None:
