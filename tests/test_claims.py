@@ -234,7 +234,8 @@ def test_pages_are_what_the_stored_runs_give(results_page: Any, studies: Any, fo
         assert set(re.findall("<!-- (.*?) -->", text)) == parts.keys()
     scores = (ROOT / "docs" / "scores.md").read_text()
     assert scores == results_page.scores_page(studies)
-    shown = re.findall(r"images/(\w+\.svg)", scores + (ROOT / "docs" / "results.md").read_text())
+    texts = "".join(page.read_text() for page in (ROOT / "docs").glob("*.md"))
+    shown = re.findall(r"images/(\w+\.svg)", texts)
     assert {path.name for path in (ROOT / "docs" / "images").glob("*.svg")} == set(shown)
     verdicts = [check.verdict for (method, _), check in found["mixed"].items() if method in ("BC", "TD3+BC")]
     assert verdicts == ["better"] * 16  # "With BC and TD3+BC, RW and AW beat Uniform at every share"
@@ -251,7 +252,7 @@ def test_what_training_costs(results_page: Any, studies: Any) -> None:
     seconds = sum(trained.values())
     assert len(trained) == 4
     assert rows["BC"][2:4] == (f"{seconds / 60:.0f} min", f"{seconds / 860 * 1000 / 60:.0f} min")
-    runs = 5 * (32 * 5 + 12) + 5 * (24 * 4 - 12) + 5 * 32 * 10 + 5 * 32 * 4  # mixed; regular; temperatures; percentages
+    runs = 5 * (32 * 5 + 12) + 5 * (30 * 4 - 12) + 5 * 32 * 10 + 5 * 32 * 4  # mixed; regular; temperatures; percentages
     assert rows["BC"][4] == f"{runs * seconds / 860 * 4 / 3600:.1f} h"
     (rate,) = [r["agent_updates_per_s"] for r in stored("train_throughput_h200") if key_of(r) == ("bc", PEER)]
     assert rows["BC"][5] == f"{runs:,} runs: {runs * 1e6 / rate / 86400:.0f} days"
