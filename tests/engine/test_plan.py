@@ -1,5 +1,6 @@
 """How runs are packed."""
 
+import json
 import tracemalloc
 from pathlib import Path
 
@@ -8,7 +9,12 @@ import pytest
 
 import upweight as uw
 from support.training import dataset_for, small_config
+from upweight.data.columns import Column
+from upweight.data.segment import Episodes
+from upweight.engine import plan as plan_module, schedule as schedule_module
 from upweight.engine.run import program_key
+
+RESULTS = Path(__file__).parents[2] / "benchmarks" / "results"
 
 
 def test_runs_with_one_key_share_a_program() -> None:
@@ -50,3 +56,38 @@ def test_what_is_planned_is_what_it_takes_on_the_host(tmp_path: Path, name: str)
     finally:
         tracemalloc.stop()
     assert 0.8 * planned < peak < 1.15 * planned
+
+
+class Mapped(Column):
+    """Zeros that are nowhere, as in a memory map."""
+
+    is_mapped = True
+
+    def _read(self) -> np.ndarray:
+        return np.zeros(self.shape, self.dtype)
+
+    def _read_rows(self, index: np.ndarray) -> np.ndarray:
+        return np.zeros((len(index), *self.shape[1:]), self.dtype)
+
+
+@pytest.mark.parametrize("device", ["cpu", "h200"])
+def test_the_plan_is_within_a_fifth_of_what_was_measured(monkeypatch: pytest.MonkeyPatch, device: str) -> None:
+    """By benchmarks/streaming.py; on a CPU there is one memory."""
+    stored = json.loads((RESULTS / f"streaming_{device}.json").read_text())
+    if device == "h200":
+        monkeypatch.setattr(plan_module, "device_is_host", lambda: False)
+        monkeypatch.setitem(schedule_module._OPERATIONS_PER_PIECE, "cpu", schedule_module._OPERATIONS_PER_PIECE["gpu"])
+    steps = stored["steps"]
+    ends = np.ones(steps // 1000, bool)
+    episodes = Episodes(np.full(len(ends), 1000), ends, ~ends, ends, ~ends)
+    kinds = {"observations": ((11,), "f4"), "actions": ((3,), "f4"), "rewards": ((), "f4"), "flags": ((), "u1")}
+    columns = {key: Mapped((steps, *shape), np.dtype(kind)) for key, (shape, kind) in kinds.items()}
+    ds = uw.Dataset.assemble(episodes=episodes, **columns)
+    for result in stored["results"]:
+        runs = [uw.Run(result["algorithm"], "uniform", seed) for seed in range(result["agents"])]
+        for way in ("streamed", "resident"):
+            [plan] = uw.plan_training(ds, runs, stream=way == "streamed", max_agents=len(runs)).programs
+            taken, planned = result[way], [plan.total_bytes, plan.bytes_on_host]
+            found = [taken["device"], taken["host"]] if taken["device"] else [taken["host"]]
+            planned = planned if taken["device"] else [sum(planned)]
+            np.testing.assert_allclose(planned, found, rtol=0.2)

@@ -60,7 +60,8 @@ def test_the_plan_says_which_way(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     forced = uw.plan_training(packed, runs, stream=True)
     assert forced.programs[0].streams and "gathered from their files batch by batch" in str(forced)
     rows = plan_module.data_bytes(packed, runs[0], make_setup(packed, "float32"))
-    room = int((forced.programs[0].total_bytes + 1000) / plan_module.USABLE_SHARE)
+    alone = forced.programs[0]
+    room = int((alone.bytes_of_data + plan_module.CAUTION * alone.bytes_per_agent + 1000) / plan_module.USABLE_SHARE)
     monkeypatch.setattr(plan_module, "data_bytes", lambda *_: rows + room)  # as if the data were larger
     monkeypatch.setattr(plan_module, "device_memory", lambda: room)
     assert uw.plan_training(packed, runs).programs[0].streams
@@ -83,7 +84,7 @@ def test_the_plan_counts_the_rows_of_two_pieces(tmp_path: Path, monkeypatch: pyt
     plan = uw.plan_training(packed, runs, stream=True).programs[0]
     alone = plan_module.agent_bytes(packed, runs[0], setup)
     assert 3 * (plan.bytes_per_agent - alone) == 2 * data.rows.nbytes
-    assert plan.bytes_on_host == 2 * data.rows.nbytes + plan_module._PROGRAM_BYTES[method.uses_rewards]
+    assert plan.bytes_on_host == 2 * data.rows.nbytes + plan_module._ON_HOST.streaming[method.uses_rewards]
 
 
 def test_rows_of_a_memory_map_are_counted_once(tmp_path: Path) -> None:

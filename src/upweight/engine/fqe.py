@@ -46,7 +46,7 @@ from upweight.engine.fit import check_fit
 from upweight.engine.kernels.choice import worthwhile
 from upweight.engine.losses import td_target
 from upweight.engine.nn import MLP, adam_step, apply_mlp, init_adam, init_mlp, soft_update
-from upweight.engine.plan import USABLE_SHARE, agent_bytes, data_bytes
+from upweight.engine.plan import CAUTION, USABLE_SHARE, agent_bytes, data_bytes
 from upweight.engine.population import Agents, Program
 from upweight.engine.prepare import action_bounds, blocks, make_agents, make_data, make_parts, make_setup
 from upweight.engine.run import Run
@@ -310,7 +310,7 @@ def _policies_at_once(task: _Task, policies: Sequence[Policy]) -> int:
     critic = _Critic(task.config, evaluator=make_algorithm(policies))
     shared = data_bytes(task.part, critic, task.setup)
     choices = 2 * choice_bytes(policies, task.part.num_steps + len(task.starts), task.setup.dtype.itemsize)
-    each = choices + len(task.seeds) * agent_bytes(task.part, critic, task.setup)
+    each = choices + CAUTION * len(task.seeds) * agent_bytes(task.part, critic, task.setup)
     fits = int((USABLE_SHARE * device_memory() - shared) // each)
     if fits < 1:
         raise ConfigError(

@@ -3,7 +3,7 @@
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, NamedTuple
 
 import jax
 
@@ -20,14 +20,24 @@ from upweight.engine.schedule import BLOCK_UPDATES, choose_piece
 
 USABLE_SHARE = 0.8  # of the device's memory
 _MOST_STEPS = 2**31 - 1
-_STATE_COPIES = 3  # the state, its successor, and where the block began
+CAUTION = 2  # times what an agent takes, when agents are packed: what was measured is BC and TD3+BC in float32
 _FLAG_BYTES_PER_STEP = 4
-_PIECES_AT_A_TIME = 2  # of rows that stream: one is learned from, the next is gathered
 _DRAW_BYTES = 40  # of a step that is drawn ahead: random words, and what is made of them
-# As measured (benchmarks/streaming.py): activations on a CPU, where what lies between is soon used again; and what JAX takes on
-# the host to compile and run a program, with and without critics.
-_ACTIVATION_COPIES = {True: 1, False: 4}  # by whether the device is the host
-_PROGRAM_BYTES = {True: 300_000_000, False: 150_000_000}
+_PIECES_ON_HOST = 2  # of rows that stream: one is learned from, the next is gathered
+
+
+class _Taken(NamedTuple):
+    """As measured with benchmarks/streaming.py, on two cores and on an H200."""
+
+    state_copies: int  # the state, where the block began and, unless it can be written in place, its successor
+    pieces: int  # of rows that stream, at a time on the device
+    workspace: int  # bytes on the device, of its libraries
+    program: tuple[int, int]  # bytes on the host, to compile and run a program without and with critics
+    streaming: tuple[int, int]  # the same, where rows stream
+
+
+_ON_HOST = _Taken(3, 2, 0, (150_000_000, 300_000_000), (150_000_000, 300_000_000))
+_ON_GPU = _Taken(2, 1, 130_000_000, (180_000_000, 180_000_000), (360_000_000, 540_000_000))
 
 
 @dataclass(frozen=True)
@@ -55,7 +65,7 @@ class ProgramPlan:
 
     def fits(self, limit: int) -> int:
         """How many agents do, on devices of so many bytes."""
-        return self.most_devices * int((USABLE_SHARE * limit - self.bytes_of_data) // self.bytes_per_agent)
+        return self.most_devices * int((USABLE_SHARE * limit - self.bytes_of_data) // (CAUTION * self.bytes_per_agent))
 
     @property
     def total_bytes(self) -> int:
@@ -124,8 +134,9 @@ def make_plan(
         if stream or (stream is None and way.fits(limit) < 1 and dataset._observations.is_mapped):
             way = _streamed(dataset, first, setup, 1)
         if (fits := way.fits(limit)) < 1:
+            needed = size(way.bytes_of_data + CAUTION * way.bytes_per_agent)
             raise ConfigError(
-                f"{first.method.name}: one agent needs about {size(way.bytes_of_data + way.bytes_per_agent)} with its data, "
+                f"{first.method.name}: one agent needs about {needed} with its data, "
                 f"and the device has {size(limit)}; use a smaller dataset, batch or network, or pack the data (`upweight pack`): "
                 "from a packed folder batches are gathered as they are needed"
             )
@@ -141,22 +152,28 @@ def make_plan(
     return Plan(tuple(programs), limit)
 
 
+def _taken() -> _Taken:
+    return _ON_HOST if device_is_host() else _ON_GPU
+
+
 def _resident(dataset: Dataset, run: Run, setup: Setup, num_devices: int) -> ProgramPlan:
     """All rows on every device."""
-    shared, on_host = data_bytes(dataset, run, setup), _PROGRAM_BYTES[run.method.uses_rewards]
+    shared, on_host = data_bytes(dataset, run, setup), _taken().program[run.method.uses_rewards]
     if not device_is_host():  # where rows are made
         on_host += shared + _column_bytes(dataset, run)
-    return ProgramPlan((), run.method.name, agent_bytes(dataset, run, setup), shared, on_host, num_devices)
+    per_agent, on_device = agent_bytes(dataset, run, setup), shared + _taken().workspace
+    return ProgramPlan((), run.method.name, per_agent, on_device, on_host, num_devices)
 
 
 def _streamed(dataset: Dataset, run: Run, setup: Setup, num_agents: int) -> ProgramPlan:
-    """The rows of two pieces of updates, for each agent and on the host too, and where the episodes lie."""
+    """The rows of some pieces of updates, for each agent and on the host too, and where the episodes lie."""
     drawn = choose_piece(BLOCK_UPDATES, run.method, run.config, num_agents) * run.config.batch_size
     drawn *= 1 if run.actor_weighting is None else 2
-    rows = _PIECES_AT_A_TIME * drawn * row_width(run.method, setup) * setup.dtype.itemsize
-    on_host = num_agents * rows + _PROGRAM_BYTES[run.method.uses_rewards]
-    per_agent = agent_bytes(dataset, run, setup) + rows
-    return ProgramPlan((), run.method.name, per_agent, 8 * dataset.num_episodes, on_host, streams=True)
+    rows = drawn * row_width(run.method, setup) * setup.dtype.itemsize
+    on_host = num_agents * _PIECES_ON_HOST * rows + _taken().streaming[run.method.uses_rewards]
+    per_agent = agent_bytes(dataset, run, setup) + _taken().pieces * rows
+    on_device = 8 * dataset.num_episodes + _taken().workspace
+    return ProgramPlan((), run.method.name, per_agent, on_device, on_host, streams=True)
 
 
 def agent_bytes(dataset: Dataset, run: Run, setup: Setup) -> int:
@@ -168,7 +185,7 @@ def agent_bytes(dataset: Dataset, run: Run, setup: Setup) -> int:
     activations = method.network_rows(config) * widths * setup.compute.dtype.itemsize
     tables = dataset.num_episodes * 12 * (2 if run.actor_weighting is not None else 1)
     draws = _DRAW_BYTES * BLOCK_UPDATES * config.batch_size
-    return int(_STATE_COPIES * state + _ACTIVATION_COPIES[device_is_host()] * activations + tables + draws)
+    return int(_taken().state_copies * state + activations + tables + draws)
 
 
 def data_bytes(dataset: Dataset, run: Run, setup: Setup) -> int:
