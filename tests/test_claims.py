@@ -773,3 +773,11 @@ def test_the_fuzzing() -> None:
         f"Of {total['tries']:,} damaged files, {total['refused']:,} were refused, {total['accepted']:,} could be read, and on "
         f"{total['crashes'] + total['hangs']} libhdf5 or Arrow crashed or hung, each time where the guard looks."
     ) in text_of("docs/formats.md")
+
+
+def test_what_a_cluster_costs_and_brings() -> None:
+    page = text_of("docs/clusters.md")
+    for name, figure in (("gain", "a gain of {gain:.2f}"), ("overhead", "an overhead of {overhead:.0%}")):
+        entry = json.loads((RESULTS / f"cluster_{name}.json").read_text())
+        assert entry["same_returns"] and figure.format(**entry) in page
+        assert all(f"{row['seconds'][0]:.0f}" in page for row in entry["results"])
