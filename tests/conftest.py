@@ -33,19 +33,25 @@ if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
 BROWSERS = ("chromium", "chromium-browser", "google-chrome")
 
 
-@pytest.fixture(scope="module")
-def browser() -> Iterator[Any]:
-    """The browser that is installed, driven by Playwright."""
+@pytest.fixture(scope="session")
+def browser_path() -> str:
+    """The browser that is installed."""
     found = next(filter(None, map(shutil.which, BROWSERS)), None)
     if found is None:
         message = f"no browser: install one of {', '.join(BROWSERS)}"
         if os.environ.get("CI"):
             pytest.fail(message)
         pytest.skip(message)
+    return found
+
+
+@pytest.fixture(scope="module")
+def browser(browser_path: str) -> Iterator[Any]:
+    """The same, driven by Playwright."""
     from playwright.sync_api import sync_playwright
 
     with (
         sync_playwright() as playwright,
-        playwright.chromium.launch(executable_path=found, args=["--no-sandbox"]) as it,
+        playwright.chromium.launch(executable_path=browser_path, args=["--no-sandbox"]) as it,
     ):
         yield it

@@ -136,6 +136,21 @@ def test_other_safetensors_files(tmp_path: Path, arrays: Any, about: Any, messag
         uw.load_policy(tmp_path / "p.safetensors")
 
 
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"action_low": None}, "action_low of a gaussian policy: expected 2 numbers, found none"),
+        ({"log_std": np.zeros(3)}, r"log_std of a gaussian policy: expected 2 numbers, found shape \(3,\)"),
+        ({"kind": "gausian"}, "unknown kind of policy 'gausian'"),
+        ({"layers": ()}, "no layers"),
+        ({"observation_mean": np.zeros(4), "observation_scale": np.ones(4)}, "layer 0 of the policy has shape"),
+    ],
+)
+def test_parts_that_do_not_fit(changes: Any, message: str) -> None:
+    with pytest.raises(uw.ConfigError, match=message):
+        replace(make("gaussian"), **changes)
+
+
 def test_a_missing_file(tmp_path: Path) -> None:
     with pytest.raises(uw.DatasetError, match="no such file"):
         uw.load_policy(tmp_path / "none.safetensors")

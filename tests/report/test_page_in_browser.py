@@ -1,8 +1,6 @@
 """The page in a real browser: it shows every run, complains of nothing and can be photographed."""
 
-import os
 import re
-import shutil
 import subprocess
 from pathlib import Path
 
@@ -12,22 +10,10 @@ from support.results import add_points, make_study
 from upweight.report.page import write_report
 from upweight.studies.store import Store
 
-BROWSERS = ("chromium", "chromium-browser", "google-chrome")
 OPTIONS = (
     *("--headless", "--no-sandbox", "--disable-gpu", "--no-first-run", "--disable-background-networking"),
     *("--disable-component-update", "--disable-sync", "--disable-dev-shm-usage", "--enable-logging=stderr", "--v=0"),
 )
-
-
-@pytest.fixture(scope="module")
-def browser() -> str:
-    found = next(filter(None, map(shutil.which, BROWSERS)), None)
-    if found is None:
-        message = f"no browser: install one of {', '.join(BROWSERS)}"
-        if os.environ.get("CI"):
-            pytest.fail(message)
-        pytest.skip(message)
-    return found
 
 
 @pytest.fixture(scope="module")
@@ -40,8 +26,8 @@ def study(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-def visit(browser: str, study: Path, profile: Path, *options: str) -> subprocess.CompletedProcess[str]:
-    command = [browser, *OPTIONS, f"--user-data-dir={profile}", *options, (study / "report.html").as_uri()]
+def visit(browser_path: str, study: Path, profile: Path, *options: str) -> subprocess.CompletedProcess[str]:
+    command = [browser_path, *OPTIONS, f"--user-data-dir={profile}", *options, (study / "report.html").as_uri()]
     done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=120)
     assert done.returncode == 0, done.stderr
     assert "CONSOLE" not in done.stderr, done.stderr  # where a page's errors and warnings go
@@ -49,8 +35,8 @@ def visit(browser: str, study: Path, profile: Path, *options: str) -> subprocess
 
 
 @pytest.mark.slow
-def test_the_browser_sees_every_run(browser: str, study: Path, tmp_path: Path) -> None:
-    seen = visit(browser, study, tmp_path, "--dump-dom").stdout
+def test_the_browser_sees_every_run(browser_path: str, study: Path, tmp_path: Path) -> None:
+    seen = visit(browser_path, study, tmp_path, "--dump-dom").stdout
     ids = [record["run_id"] for record in Store(study / "results").runs()]
     assert ids
     assert all(run_id in seen for run_id in ids)
@@ -59,15 +45,15 @@ def test_the_browser_sees_every_run(browser: str, study: Path, tmp_path: Path) -
 
 @pytest.mark.slow
 @pytest.mark.parametrize("size", ["1200,2000", "500,2000"])
-def test_the_page_can_be_photographed(browser: str, study: Path, tmp_path: Path, size: str) -> None:
+def test_the_page_can_be_photographed(browser_path: str, study: Path, tmp_path: Path, size: str) -> None:
     picture = tmp_path / "page.png"
-    visit(browser, study, tmp_path / "profile", f"--window-size={size}", f"--screenshot={picture}")
+    visit(browser_path, study, tmp_path / "profile", f"--window-size={size}", f"--screenshot={picture}")
     content = picture.read_bytes()
     assert content.startswith(b"\x89PNG")
     assert len(content) > 20_000
 
 
-def measure(browser: str, study: Path, folder: Path, width: int, height: int) -> dict[str, float]:
+def measure(browser_path: str, study: Path, folder: Path, width: int, height: int) -> dict[str, float]:
     """Sizes on the page in a frame of ``width`` pixels, which headless windows cannot all have."""
     script = """<script>onload = () => {
         const inner = document.querySelector('iframe').contentDocument, seen = document.body.dataset;
@@ -84,7 +70,7 @@ def measure(browser: str, study: Path, folder: Path, width: int, height: int) ->
     frame = folder / "frame.html"
     style = f"width: {width}px; height: {height}px; border: 0"
     frame.write_text(f'{script}<body><iframe style="{style}" srcdoc="{page}"></iframe></body>')
-    command = [browser, *OPTIONS, f"--user-data-dir={folder / 'profile'}", "--dump-dom", frame.as_uri()]
+    command = [browser_path, *OPTIONS, f"--user-data-dir={folder / 'profile'}", "--dump-dom", frame.as_uri()]
     seen = subprocess.run(command, capture_output=True, text=True, check=True, timeout=120).stdout
     return {name: float(value) for name, value in re.findall(r'data-(\w+)="([\d.]+)"', seen[seen.index("<body") :])}
 
@@ -92,9 +78,9 @@ def measure(browser: str, study: Path, folder: Path, width: int, height: int) ->
 @pytest.mark.slow
 @pytest.mark.parametrize(("width", "height"), [(1280, 900), (390, 844)])
 def test_the_first_screen_answers_and_nothing_is_wider_than_it(
-    browser: str, study: Path, tmp_path: Path, width: int, height: int
+    browser_path: str, study: Path, tmp_path: Path, width: int, height: int
 ) -> None:
-    seen = measure(browser, study, tmp_path, width, height)
+    seen = measure(browser_path, study, tmp_path, width, height)
     assert seen["width"] <= width and seen["right"] <= width  # only tables scroll, in boxes of their own
     assert seen["title"] <= seen["verdict"] < seen["said"] <= seen["chart"] < seen["drawn"] <= height
     assert seen["drawn"] < seen["table"] < seen["tables"] < seen["runs"] < seen["settings"]
@@ -103,12 +89,12 @@ def test_the_first_screen_answers_and_nothing_is_wider_than_it(
 
 
 @pytest.mark.slow
-def test_runs_are_printed_though_they_are_folded_on_the_screen(browser: str, study: Path, tmp_path: Path) -> None:
+def test_runs_are_printed_though_they_are_folded_on_the_screen(browser_path: str, study: Path, tmp_path: Path) -> None:
     printed = tmp_path / "page.pdf"
-    visit(browser, study, tmp_path / "folded", f"--print-to-pdf={printed}")
+    visit(browser_path, study, tmp_path / "folded", f"--print-to-pdf={printed}")
     pages = len(re.findall(rb"/Type /Page\b", printed.read_bytes()))
     text = (study / "report.html").read_text()
     (study / "without.html").write_text(re.sub(r"<details.*?</details>", "", text, flags=re.DOTALL))
-    command = [browser, *OPTIONS, f"--user-data-dir={tmp_path / 'without'}", f"--print-to-pdf={printed}"]
+    command = [browser_path, *OPTIONS, f"--user-data-dir={tmp_path / 'without'}", f"--print-to-pdf={printed}"]
     subprocess.run([*command, (study / "without.html").as_uri()], capture_output=True, check=True, timeout=120)
     assert pages > len(re.findall(rb"/Type /Page\b", printed.read_bytes())) + 3

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, DTypeLike, NDArray
 
-from upweight.base.errors import DatasetError
+from upweight.base.errors import ConfigError, DatasetError
 from upweight.base.text import Shown
 from upweight.policies.safetensors_file import read_safetensors, write_safetensors
 
@@ -44,6 +44,9 @@ class Policy(Shown):
     action_low: NDArray[Any] | None = None  # [a], what -1 stands for; None if actions are discrete
     action_high: NDArray[Any] | None = None  # [a], what +1 stands for
     metadata: Mapping[str, Any] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        _check(self)
 
     @property
     def observation_size(self) -> int:
@@ -167,7 +170,7 @@ def load_policy(path: str | Path) -> Policy:
         return arrays[name].astype(np.float32, copy=False)
 
     try:
-        policy = Policy(
+        return Policy(
             kind=about["kind"],
             layers=tuple((single(f"layer{i}.weight"), single(f"layer{i}.bias")) for i in range(count)),
             observation_mean=arrays["observation_mean"],
@@ -177,10 +180,10 @@ def load_policy(path: str | Path) -> Policy:
             action_high=arrays.get("action_high"),
             metadata=json.loads(about.get("metadata", "{}")),
         )
+    except ConfigError as error:
+        raise DatasetError(f"{path}: {error}") from None
     except (KeyError, ValueError) as error:
         raise DatasetError(f"{path}: the policy file lacks {error}") from None
-    _check(policy, Path(path))
-    return policy
 
 
 def find_policies(path: Path) -> list[Path]:
@@ -196,19 +199,22 @@ def find_policies(path: Path) -> list[Path]:
     return found
 
 
-def _check(policy: Policy, path: Path) -> None:
-    """Refuse layers that do not fit together."""
+def _check(policy: Policy) -> None:
+    """Refuse parts that do not fit together."""
     if policy.kind not in KINDS:
-        raise DatasetError(f"{path}: unknown kind of policy {policy.kind!r}; known: {', '.join(KINDS)}")
+        raise ConfigError(f"unknown kind of policy {policy.kind!r}; known: {', '.join(KINDS)}")
     width = policy.observation_size
     for number, (weights, bias) in enumerate(policy.layers):
         if weights.ndim != 2 or weights.shape[0] != width or bias.shape != weights.shape[1:]:
-            raise DatasetError(f"{path}: layer {number} has shape {weights.shape} after {width} numbers")
+            raise ConfigError(f"layer {number} of the policy has shape {weights.shape} after {width} numbers")
         width = weights.shape[1]
     if not policy.layers or policy.observation_scale.shape != policy.observation_mean.shape:
-        raise DatasetError(f"{path}: the policy file has no layers, or its normaliser does not fit")
+        raise ConfigError("the policy has no layers, or its normaliser does not fit")
     if not policy.is_discrete:
-        bounds = [policy.action_low, policy.action_high, *([policy.log_std] if policy.kind == "gaussian" else [])]
+        bounds = {"action_low": policy.action_low, "action_high": policy.action_high}
+        bounds |= {"log_std": policy.log_std} if policy.kind == "gaussian" else {}
         size = width // 2 if policy.kind == "tanh_gaussian" else width
-        if any(array is None or array.shape != (size,) for array in bounds):
-            raise DatasetError(f"{path}: expected action bounds (and log_std) of {size} numbers")
+        for name, array in bounds.items():
+            if array is None or array.shape != (size,):
+                found = "none" if array is None else f"shape {array.shape}"
+                raise ConfigError(f"{name} of a {policy.kind} policy: expected {size} numbers, found {found}")
