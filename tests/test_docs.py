@@ -4,6 +4,7 @@ import itertools
 import json
 import os
 import re
+import shutil
 from collections.abc import Iterator
 from dataclasses import asdict
 from pathlib import Path
@@ -34,12 +35,18 @@ def own_algorithms() -> Iterator[None]:
 
 
 @pytest.fixture(scope="module")
-def workplace(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A folder with a ``demo/mixed.hdf5`` like the one of the demo, but smaller."""
-    folder = tmp_path_factory.mktemp("docs")
-    (folder / "demo").mkdir()
-    uw.save(uw.make_dataset("hopper-expert-random-10", steps=10_000), folder / "demo" / "mixed.hdf5")
+def demo(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with a ``mixed.hdf5`` like the one of the demo, but smaller."""
+    folder = tmp_path_factory.mktemp("demo")
+    uw.save(uw.make_dataset("hopper-expert-random-10", steps=10_000), folder / "mixed.hdf5")
     return folder
+
+
+@pytest.fixture
+def workplace(demo: Path, tmp_path: Path) -> Path:
+    """What a reader has who made the demo and opens one page."""
+    shutil.copytree(demo, tmp_path / "demo")
+    return tmp_path
 
 
 @pytest.mark.slow
