@@ -781,3 +781,30 @@ def test_what_a_cluster_costs_and_brings() -> None:
         entry = json.loads((RESULTS / f"cluster_{name}.json").read_text())
         assert entry["same_returns"] and figure.format(**entry) in page
         assert all(f"{row['seconds'][0]:.0f}" in page for row in entry["results"])
+
+
+def test_what_data_larger_than_memory_take() -> None:
+    stages = {row["stage"]: row for row in stored("scale")}
+    heads = {"pack": "pack", "inspect": "inspect", "weights": "weights (AW)", "batches": "10,000 batches of 256"}
+    for stage, head in (heads | {"train": "1,000 updates of 16 BC agents, streamed"}).items():
+        seconds, memory = stages[stage]["seconds"], stages[stage]["peak_anonymous_bytes"]
+        assert table_row("docs/scale.md", head) == [f"{seconds:.1f}", f"{memory / 1e6:.0f} MB"]
+        assert memory < 2**30
+    times = stages["timing"]["microseconds_per_batch"]
+    ours, indexed, taken, theirs = (f"{times[who]:.0f}" for who in ("upweight", "numpy", "numpy take", "torchrl"))
+    page = text_of("docs/scale.md")
+    assert (
+        f"took {ours} us, where indexing NumPy's memory maps took {indexed} for uniform ones ({taken} with `take`)"
+        in page
+    )
+    assert f"over the same maps {theirs}, without" in page
+
+
+def test_what_streaming_costs_and_takes() -> None:
+    rows, page = stored("streaming_cpu"), text_of("docs/scale.md")
+    ratios = [f"{row['ratio']:.2f} times" for row in rows]
+    assert f"took {ratios[0]} as long with BC, {ratios[1]} with TD3+BC and {ratios[2]} with IQL" in page
+    ways = [row[way] for way in ("streamed", "resident") for row in rows]
+    planned = [f"{(way['planned_device'] + way['planned_host']) / 1e6:.0f}" for way in ways]
+    assert "said {}, {} and {} MB for them, and {}, {} and {} MB".format(*planned) in page
+    assert "took {}, {}, {}, {}, {} and {} MB".format(*(f"{way['host'] / 1e6:.0f}" for way in ways)) in page
