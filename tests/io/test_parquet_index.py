@@ -108,6 +108,25 @@ def test_the_index_follows_the_shards(shards: Path) -> None:
         uw.load(shards, index=True)
 
 
+@pytest.mark.parametrize("damage", ["half", "", "PK\x03\x04 and nothing", "hello"])
+def test_a_damaged_index_is_made_anew(shards: Path, damage: str) -> None:
+    expected = uw.load(shards, index=True)
+    file = shards.with_name("log.index.npz")
+    whole = file.read_bytes()
+    file.write_bytes(whole[: len(whole) // 2] if damage == "half" else damage.encode())
+    assert_same_episodes(uw.load(shards, index=True), expected)
+    assert file.stat().st_size == len(whole)
+
+
+@pytest.mark.parametrize("stamp", [None, "[1]", "{", '{"shards": 1}'])
+def test_no_other_file_is_replaced_by_an_index(tmp_path: Path, shards: Path, stamp: str | None) -> None:
+    np.savez(tmp_path / "mine.npz", x=np.ones(3), **({} if stamp is None else {"stamp": np.array(stamp)}))
+    before = (tmp_path / "mine.npz").read_bytes()
+    with pytest.raises(uw.DatasetError, match="expected an index of episodes that was kept there, or no file yet"):
+        uw.load(shards, index=tmp_path / "mine.npz")
+    assert (tmp_path / "mine.npz").read_bytes() == before
+
+
 def test_an_index_that_cannot_be_kept(tmp_path: Path, shards: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(parquet_index.os, "access", lambda *_: False)
     with pytest.raises(uw.DatasetError, match=r"log\.index\.npz: .* cannot be written to; say where with index=FILE"):

@@ -32,7 +32,10 @@ def test_weights_of_other_data_are_refused(tmp_path: Path) -> None:
 def test_other_files_are_refused(tmp_path: Path) -> None:
     uw.save(random_dataset(), tmp_path / "data.npz")
     (tmp_path / "text.npz").write_text("no zip")
+    (tmp_path / "empty.npz").touch()
     np.save(tmp_path / "array.npy", np.ones(3))
-    for name in ("data.npz", "text.npz", "array.npy"):
+    for name in ("data.npz", "text.npz", "empty.npz", "array.npy"):
         with pytest.raises(uw.DatasetError, match="expected an npz file with 'weights'"):
             uw.load_weights(tmp_path / name, random_dataset())
+    with pytest.raises(uw.DatasetError, match="no such file"):
+        uw.load_weights(tmp_path / "none.npz", random_dataset())

@@ -96,7 +96,11 @@ def batches(
         >>> next(batches).observations.shape
         (4, 1)
     """
-    for name, value, least in (("batch_size", batch_size, 1), ("prefetch", prefetch, 0), ("window", window or 1, 1)):
+    for name, value, least in (
+        ("batch_size", batch_size, 1),
+        ("prefetch", prefetch, 0),
+        ("window", 1 if window is None else window, 1),
+    ):
         whole_number(name, value, least=least, error=AdapterError)
     convert = _converter(arrays, device)
     given = as_dataset(dataset)

@@ -7,10 +7,12 @@ row group or in the next file, so that what is computed is computed of whole epi
 import json
 import os
 import warnings
+import zipfile
+import zlib
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -110,34 +112,40 @@ def kept_index(
     path: Path, file: Path | None, shards: Shards, settings: IndexSettings, make: Callable[[], Index]
 ) -> Index:
     """The index of Parquet at ``path``, from ``file`` (None: beside it) or, if the shards changed since, made and kept there."""
-    file = path.resolve().with_name(f"{path.resolve().name}.index.npz") if file is None else file
+    where = path.resolve().with_name(f"{path.resolve().name}.index.npz") if file is None else file
     files = shards.stamps()
     stamp = {"version": VERSION, "settings": list(settings), "shards": files}
-    before = _read(file)
-    kept = json.loads(str(before.pop("stamp"))) if "stamp" in before else None
+    kept, before = _read(where)
     if kept == stamp:
         return before
-    if kept is not None and (gone := [name for name in kept["shards"] if name not in files]):
+    if not kept and file is not None and file.exists():
+        raise DatasetError(
+            f"{file}: expected an index of episodes that was kept there, or no file yet, found something else; "
+            "give another name, or remove it"
+        )
+    if gone := [name for name in kept.get("shards", ()) if name not in files]:
         more = f" and {len(gone) - 1} more" if len(gone) > 1 else ""
         warnings.warn(f"{path}: {gone[0]}{more} is no longer there; indexed without", UpweightWarning, stacklevel=6)
-    if not os.access(file.parent, os.W_OK):
+    if not os.access(where.parent, os.W_OK):
         raise DatasetError(
-            f"{file}: expected a folder to keep the index of episodes in, but {file.parent} cannot be written to; say where with "
-            "index=FILE (--index FILE)"
+            f"{where}: expected a folder to keep the index of episodes in, but {where.parent} cannot be written to; say where "
+            "with index=FILE (--index FILE)"
         )
     made = make()
-    with atomic_target(file) as target, target.open("wb") as opened:
+    with atomic_target(where) as target, target.open("wb") as opened:
         np.savez(opened, **{**made, "stamp": np.array(json.dumps(stamp))})  # type: ignore[arg-type]  # its other options
     return made
 
 
-def _read(file: Path) -> Index:
-    """Empty if there is none that can be read."""
+def _read(file: Path) -> tuple[dict[str, Any], Index]:
+    """The stamp and the index; empty if there is none that can be read."""
     try:
-        with np.load(file, allow_pickle=False) as found:
-            return {key: found[key] for key in found.files}
-    except (OSError, ValueError, EOFError, KeyError):  # none yet, or damaged
-        return {}
+        with file.open("rb") as opened, np.load(opened, allow_pickle=False) as found:
+            index = {key: found[key] for key in found.files}
+        stamp = json.loads(str(index.pop("stamp")))
+        return (stamp, index) if {"version", "shards"} <= stamp.keys() else ({}, {})
+    except (OSError, ValueError, EOFError, LookupError, AttributeError, TypeError, zipfile.BadZipFile, zlib.error):
+        return {}, {}  # none yet, or damaged, or another file
 
 
 class FlagsColumn(Column):

@@ -31,11 +31,13 @@ def load_weights(path: str | os.PathLike[str], dataset: Dataset) -> NDArray[np.f
         array([0.125, 0.125])
     """
     expected = f"{path}: expected an npz file with 'weights' and 'lengths', as `upweight weights` writes it"
+    if not Path(path).exists():
+        raise DatasetError(f"{path}: no such file")
     try:
-        with np.load(path, allow_pickle=False) as arrays:
+        with Path(path).open("rb") as file, np.load(file, allow_pickle=False) as arrays:
             weights, lengths = arrays["weights"], arrays["lengths"]
             returns = arrays["returns"] if dataset.has_rewards else None
-    except (ValueError, KeyError, TypeError, AttributeError, zipfile.BadZipFile) as error:
+    except (OSError, EOFError, ValueError, KeyError, TypeError, AttributeError, zipfile.BadZipFile) as error:
         raise DatasetError(f"{expected} ({error})") from None
     same = np.array_equal(lengths, dataset.num_transitions)
     if not same or (returns is not None and not np.allclose(returns, dataset.returns, rtol=1e-9, equal_nan=True)):
