@@ -28,11 +28,9 @@ def test_arrays_under_names_of_ones_own(tmp_path: Path) -> None:
     uw_message = refused(tmp_path / "a.npz")
     assert "It holds x, y: give these to Dataset.from_arrays" in uw_message
     with h5py.File(tmp_path / "a.hdf5", "w") as file:
-        file["stays/a/doses"] = np.zeros(3)
+        file["data/a/doses"] = np.zeros(3)
         file["wards"] = np.zeros(3)
-    with pytest.raises(
-        uw.DatasetError, match=rf"missing key 'observations'; the file has stays, wards\. Give .*{WAYS}"
-    ):
+    with pytest.raises(uw.DatasetError, match=rf"missing key 'observations'; the file has data, wards\. Give .*{WAYS}"):
         uw.load(tmp_path / "a.hdf5")
     pq.write_table(pa.table({"stay": [1, 2], "dose": [0.1, 0.2]}), tmp_path / "a.parquet")
     message = refused(tmp_path / "a.parquet")

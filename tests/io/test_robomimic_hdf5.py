@@ -95,7 +95,7 @@ def change(path: Path, key: str, value: Any) -> None:
     ("key", "value", "message"),
     [
         ("data", None, "missing key 'observations'"),  # any HDF5
-        ("data", np.zeros(3), r"expected demonstrations data/demo_0, .* found data/nothing"),
+        ("data", np.zeros(3), "missing key 'observations'.* Give what is in it to Dataset.from_arrays"),
         ("data/demo_4", np.zeros(3), "'data/demo_4': expected a group"),
         ("data/demo_4/actions", None, "missing key 'data/demo_4/actions'"),
         ("data/demo_4/actions", np.zeros((3, 7)), "'data/demo_4/actions': expected 7 steps, at least one, found 3"),

@@ -21,7 +21,7 @@ from upweight.base.optional import require
 from upweight.data.dataset import Dataset
 from upweight.data.validate import as_flags
 from upweight.io.format import Format, no_flags
-from upweight.io.hdf5 import HDF5Column, dataset_at, is_hdf5, open_hdf5, read_array, root_keys
+from upweight.io.hdf5 import HDF5Column, dataset_at, demonstrations, is_hdf5, open_hdf5, read_array, root_keys
 
 _OWN = "upweight"
 
@@ -123,10 +123,8 @@ def _behaviour(file: Any, path: Path) -> dict[str, Any]:
 
 def _is_d4rl(path: Path) -> bool:
     # Any HDF5 file that no other format claims: the keys that are missing are then named by the reader.
-    keys = root_keys(path) if is_hdf5(path) else {"episode_0"}
-    return not keys & {"episode_0", "num_episodes", "episode_terminals"} and (
-        "data" not in keys or "observations" in keys
-    )
+    claimed = {"episode_0", "num_episodes", "episode_terminals"}
+    return is_hdf5(path) and not root_keys(path) & claimed and not demonstrations(root_keys(path, "data"))
 
 
 FORMAT = Format(

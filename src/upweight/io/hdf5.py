@@ -1,6 +1,7 @@
 """HDF5 files behind columns: opened for each read, never kept open, never trusted."""
 
-from collections.abc import Iterator, Sequence
+import re
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -32,13 +33,19 @@ def open_hdf5(path: Path, mode: str = "r") -> Iterator[Any]:
         yield file
 
 
-def root_keys(path: Path) -> set[str]:
-    """Names at the top of the file; empty if it cannot be opened."""
+def root_keys(path: Path, group: str = "/") -> set[str]:
+    """Names at the top of the file, or in a group; empty if it cannot be opened, or there is no such group."""
     try:
         with open_hdf5(path) as file:
-            return set(file)
+            found = file.get(group)
+            return set(found) if hasattr(found, "keys") else set()
     except DatasetError:
         return set()
+
+
+def demonstrations(names: Iterable[str]) -> list[str]:
+    """Of the names in robomimic's group ``data``, those of its demonstrations, by number: ``demo_0``, ``demo_1``, ..."""
+    return sorted((name for name in names if re.fullmatch(r"demo_\d+", name)), key=lambda name: int(name[5:]))
 
 
 def dataset_at(file: Any, key: str, path: Path) -> Any:

@@ -6,7 +6,6 @@ A demonstration whose last step is done ended in a terminal state, as robomimic 
 """
 
 import json
-import re
 from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
@@ -21,7 +20,7 @@ from upweight.data.dataset import Dataset
 from upweight.data.segment import Episodes
 from upweight.data.validate import as_flags, as_vector
 from upweight.io.format import Format, listed, no_flags
-from upweight.io.hdf5 import dataset_at, is_hdf5, open_episodes, open_hdf5, read_array, root_keys
+from upweight.io.hdf5 import dataset_at, demonstrations, is_hdf5, open_episodes, open_hdf5, read_array, root_keys
 
 
 def read(path: Path, *, observation_key: str | None = None, masks: str | Sequence[str] | None = None) -> Dataset:
@@ -76,7 +75,7 @@ def demo_names(path: Path) -> list[str]:
 def _demos(file: Any, path: Path) -> list[str]:
     """Paths of all demonstrations, by number."""
     names = file["data"] if "data" in file and hasattr(file["data"], "keys") else ()
-    found = sorted((name for name in names if re.fullmatch(r"demo_\d+", name)), key=lambda name: int(name[5:]))
+    found = demonstrations(names)
     if not found:
         raise DatasetError(f"{path}: expected demonstrations data/demo_0, data/demo_1, ..., found data/{listed(names)}")
     demos = [f"data/{name}" for name in found]
@@ -153,7 +152,7 @@ FORMAT = Format(
     description="robomimic HDF5",
     suffixes=(),
     lossless=False,
-    recognises=lambda path: is_hdf5(path) and "data" in (keys := root_keys(path)) and "observations" not in keys,
+    recognises=lambda path: is_hdf5(path) and bool(demonstrations(root_keys(path, "data"))),
     read=read,
     flags=flags,
 )
