@@ -94,14 +94,15 @@ def backward(x: Any, first: Any, weights: Any, last: Any, g: Any, words: Any) ->
 def weight_gradient(x: Any, source: Any, delta: Any) -> tuple[Any, Any]:
     """[N, 256, 256] and [N, 256] in float32, from gradients ``delta`` [N, R, 256] and activations ``source`` [N, R, 256].
 
-    With inputs ``x`` [A, R, P] (or None), ``source`` is the first weights [N, P, 256] instead.
+    Of few rows the former is rounded to bfloat16 on its way, as XLA's gradients of rounded weights are: half as much to write and
+    to read. With inputs ``x`` [A, R, P] (or None), ``source`` is the first weights [N, P, 256] instead.
     """
     (networks, rows, _), again = delta.shape, x is not None
     width, steps = x.shape[2] if again else _HALF, rows // 64
-    size, piece = (4, 32) if rows > 1024 else (3, 128)  # slots; columns that are written at a time
+    size, piece, kind = (4, 32, F32) if rows > 1024 else (3, 128, BF16)  # slots; columns written at a time, and as what
     inputs = {"ones": jnp.ones((_ONES, 64), BF16), "delta": delta, "h": x if again else source}
     inputs["first"] = source if again else None
-    outputs = {n: _array((networks, UNITS, size), F32) for n, size in (("weight", UNITS), ("bias", _ONES))}
+    outputs = {"weight": _array((networks, UNITS, UNITS), kind), "bias": _array((networks, UNITS, _ONES), F32)}
     scratch = {
         "h": t.shared(size, 64, width, swizzle=min(2 * width, 128)),
         "delta": t.shared(size, 64, UNITS, swizzle=128),
@@ -110,12 +111,12 @@ def weight_gradient(x: Any, source: Any, delta: Any) -> tuple[Any, Any]:
         "ones_full": gpu.Barrier(),
         "first": t.Ring.of(1, t.shared(1, width, _HALF, swizzle=2 * width)) if again else None,
         "active": t.shared(2, 64, 64, swizzle=128) if again else None,
-        "weight": t.shared(2, 64, piece, dtype=F32, swizzle=128),
+        "weight": t.shared(2, 64, piece, dtype=kind, swizzle=128),
         "bias": t.shared(2, 64, _ONES, dtype=F32),
     }
     tiles = t.Tiles(2 * networks, steps, per_unit=steps, rows=64)
     weight, bias = _WeightGradient.launch("mlp_weight_gradient", tiles, inputs, outputs, scratch)
-    return weight, bias[..., 0]
+    return weight.astype(F32), bias[..., 0]
 
 
 class _Forward(t.Block):
@@ -295,7 +296,7 @@ class _WeightGradient(t.Block):
         self.bias[self.group] = bias
         for c in range(0, UNITS, piece):
             gpu.wait_smem_to_gmem(0, wait_read_only=True)
-            self.weight[self.group] = weight[:, c : c + piece]
+            self.weight[self.group] = weight[:, c : c + piece].astype(self.weight.dtype)
             self.send((*place, pl.ds(c, piece)), weight=self.weight_)
         gpu.copy_smem_to_gmem(self.bias.at[self.group], self.bias_.at[place])
 
