@@ -227,7 +227,7 @@ def test_every_dataset_is_a_part_of_what_they_share() -> None:
 
 
 def test_datasets_of_one_task_share() -> None:
-    with pytest.raises(uw.DatasetError, match="expected datasets of one task, found acrobot, cartpole"):
+    with pytest.raises(uw.DatasetError, match="expected datasets of one task, or of mazes, found acrobot, cartpole"):
         make_shared_data(["cartpole-random", "acrobot-random"])
     with pytest.raises(uw.DatasetError, match="found none"):
         make_shared_data([])

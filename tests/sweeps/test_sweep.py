@@ -74,6 +74,32 @@ def contents(store: Path) -> dict[str, list[float]]:
 
 
 @pytest.mark.slow
+def test_mazes_train_together_and_are_played_apart(
+    tmp_path: Path, cache: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The same ant walks in all of them."""
+    monkeypatch.setenv("UPWEIGHT_CACHE", str(cache))
+    names = ["antmaze-umaze", "antmaze-medium-expert-random-50"]
+    algorithm = '{name = "bc", hidden_units = [8], batch_size = 16}'
+    text = STUDY.format(updates=40).replace("seeds = 2", "seeds = 1").replace("episodes = 2", "episodes = 1")
+    lines = [line for line in text.splitlines() if not line.startswith(("datasets", "algorithms", "weightings"))]
+    lines += [f"datasets = {names}", f"algorithms = [{algorithm}]", 'weightings = ["uniform"]']
+    (tmp_path / "mazes.toml").write_text("\n".join(lines))
+    study = read_experiment(tmp_path / "mazes.toml")
+    assert [len(population.runs) for population in pack(study.runs)] == [2]
+    sweep(study, tmp_path / "store")
+    store = Store(tmp_path / "store")
+    for run in study.runs:
+        whole = uw.load(run.data.name, steps=500)
+        record = store.run(run.run_id)
+        assert record["data_sha256"] == whole.metadata["content_sha256"]
+        played = uw.evaluate(store.policy_path(run.run_id), whole.metadata["env_id"], 1)
+        assert (record["returns"], record["lengths"]) == (played.returns.tolist(), played.lengths.tolist())
+    lengths = {run.data.name: store.run(run.run_id)["lengths"] for run in study.runs}
+    assert lengths == {names[0]: [700], names[1]: [1000]}  # a policy that has hardly learned stays until the end
+
+
+@pytest.mark.slow
 def test_every_run_once(study: Experiment, tmp_path: Path) -> None:
     plan = plan_sweep(study, tmp_path / "store")
     assert len(plan.populations) == 1  # both datasets are parts of one pool
@@ -139,12 +165,6 @@ def test_episodes_are_held_out(study: Experiment, tmp_path: Path) -> None:
     )
     names = {run.dataset.name for run in uw.collect(store).runs}
     assert names == {f"cartpole-expert-random-50 (500 steps, seed 0{more})" for more in ("", ", 0.25 held out")}
-
-
-def test_each_maze_is_a_population_of_its_own() -> None:
-    suite = uw.read_experiment("paper/official_antmaze", scale="smoke", algorithms=["iql"])
-    titles = [population.title for population in pack(suite.runs)]
-    assert titles == ["iql on antmaze-umaze", "iql on antmaze-medium", "iql on antmaze-large"]
 
 
 @pytest.mark.slow

@@ -55,7 +55,7 @@ def make_dataset(name: str, *, steps: int | None = None, seed: int = 0, workers:
 
 
 class SharedData(NamedTuple):
-    """Several datasets of one task in one: ``dataset.subset(episodes[name])`` is the one of that name, episode by episode."""
+    """Several datasets in one: ``dataset.subset(episodes[name])`` is the one of that name, episode by episode."""
 
     dataset: Dataset
     episodes: dict[str, NDArray[np.int64]]
@@ -64,35 +64,41 @@ class SharedData(NamedTuple):
 def make_shared_data(
     names: Sequence[str], *, steps: int | None = None, seed: int = 0, workers: int | None = None
 ) -> SharedData:
-    """Some datasets of one task, with what they share there once; ``steps`` is the size of each (default: the task's).
+    """Some datasets of one body, with what they share there once; ``steps`` is the size of each (default: the task's).
 
     Datasets by name are prefixes of streams, so ten mixes of an expert and random actions need no more than the longest prefix
     of either. An engine that trains agents on parts of such data trains them all together.
     """
     recipes = [find_recipe(name) for name in names]
-    tasks = {recipe.task.name: recipe.task for recipe in recipes}
-    if len(tasks) != 1:
-        raise DatasetError(f"expected datasets of one task, found {', '.join(sorted(tasks)) or 'none'}")
-    (task,) = tasks.values()
-    total = task.steps if steps is None else steps
-    longest: dict[tuple[str, str, str | None], Part] = {}  # of the parts that are prefixes of one stream
-    for part in (part for recipe in recipes for part in recipe.parts):
-        longest[_stream(part)] = max(longest.get(_stream(part), part), part, key=lambda each: each.share)
-    played = {key: _play(task, part, total, seed=seed, workers=workers) for key, part in longest.items()}
+    tasks, bodies = {recipe.task.name: recipe.task for recipe in recipes}, {recipe.task.body for recipe in recipes}
+    if len(bodies) != 1:
+        raise DatasetError(f"expected datasets of one task, or of mazes, found {', '.join(sorted(tasks)) or 'none'}")
+    total = recipes[0].task.steps if steps is None else steps
+    longest: dict[_StreamKey, Part] = {}  # of the parts that are prefixes of one stream
+    for task, part in ((recipe.task, part) for recipe in recipes for part in recipe.parts):
+        key = _stream(task, part)
+        longest[key] = max(longest.get(key, part), part, key=lambda each: each.share)
+    played = {key: _play(tasks[key[0]], part, total, seed=seed, workers=workers) for key, part in longest.items()}
     counts = [dataset.num_episodes for dataset in played.values()]
     firsts = dict(zip(played, np.cumsum(counts) - counts, strict=True))
 
-    def episodes_of(part: Part) -> NDArray[np.int64]:
-        key = _stream(part)
+    def episodes_of(task: Task, part: Part) -> NDArray[np.int64]:
+        key = _stream(task, part)
         return firsts[key] + np.arange(episodes_for(played[key].lengths, _steps_of(part, total)))
 
-    episodes = {recipe.name: np.concatenate([episodes_of(part) for part in recipe.parts]) for recipe in recipes}
-    together = concat(list(played.values()), source=f"{task.name} datasets")
-    return SharedData(together.with_metadata(env_id=task.env_id), episodes)
+    episodes = {
+        recipe.name: np.concatenate([episodes_of(recipe.task, part) for part in recipe.parts]) for recipe in recipes
+    }
+    together = concat(list(played.values()), source=f"{', '.join(tasks)} datasets")
+    env_ids = {task.env_id for task in tasks.values()}
+    return SharedData(together.with_metadata(env_id=env_ids.pop()) if len(env_ids) == 1 else together, episodes)
 
 
-def _stream(part: Part) -> tuple[str, str, str | None]:
-    return part.label, "" if part.rung is None else part.rung.sha256, part.env_id
+_StreamKey = tuple[str, str, str, str | None]
+
+
+def _stream(task: Task, part: Part) -> _StreamKey:
+    return task.name, part.label, "" if part.rung is None else part.rung.sha256, part.env_id
 
 
 def _steps_of(part: Part, total: int) -> int:

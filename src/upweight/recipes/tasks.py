@@ -18,6 +18,11 @@ class Task:
     num_actions: int | None = None  # of discrete actions
     observation_size: int | None = None  # numbers of an observation that are kept, where a policy is told more
 
+    @property
+    def body(self) -> str:
+        """What acts: tasks of one body have observations and actions of one kind, and agents of all of them train together."""
+        return "antmaze" if self.name in MAZE_TASKS else self.name
+
 
 TASKS = {
     task.name: task

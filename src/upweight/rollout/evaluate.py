@@ -167,11 +167,11 @@ def evaluate(
 class Evaluator:
     """How the runs of a training are evaluated: on their way, and in the same way at their end.
 
-    ``seed`` and ``episodes`` are one for all runs, or one for each. With ``last=False`` the final policies are left to the
-    caller.
+    ``env_id``, ``episodes`` and ``seed`` are one for all runs, or one for each. With ``last=False`` the final policies are left
+    to the caller.
     """
 
-    env_id: str
+    env_id: str | Sequence[str]
     episodes: int | Sequence[int] = 20
     seed: int | Sequence[int] = 0
     workers: int | None = None
@@ -179,20 +179,25 @@ class Evaluator:
 
     def play(self, runs: Sequence[int], policies: Sequence[Policy]) -> list[Evaluation]:
         """:func:`evaluate` one policy of each of some runs, which are named by their numbers."""
-        episodes, seeds = (
-            [each if isinstance(each, int) else each[run] for run in runs] for each in (self.episodes, self.seed)
-        )
+        env_ids, episodes, seeds = (_of_each(each, runs) for each in (self.env_id, self.episodes, self.seed))
         found: dict[int, Evaluation] = {}
-        for count in dict.fromkeys(episodes):
-            places = [place for place, each in enumerate(episodes) if each == count]
+        alike = list(zip(env_ids, episodes, strict=True))  # in which environment, and how many episodes
+        for env_id, count in dict.fromkeys(alike):
+            places = [place for place, each in enumerate(alike) if each == (env_id, count)]
             own = [policies[place] for place in places], [seeds[place] for place in places]
-            found |= zip(places, evaluate(own[0], self.env_id, count, own[1], workers=self.workers), strict=True)
+            found |= zip(places, evaluate(own[0], env_id, count, own[1], workers=self.workers), strict=True)
         return [found[place] for place in range(len(runs))]
 
     def check_fit(self, observation_size: int, action_size: int, *, is_discrete: bool) -> None:
         """Refuse, before anything is trained, what :func:`evaluate` would refuse."""
-        spaces = environment_spaces(self.env_id)
-        _check_fit(spaces, self.env_id, "a policy of this training", observation_size, action_size, is_discrete)
+        for env_id in {self.env_id} if isinstance(self.env_id, str) else set(self.env_id):
+            spaces = environment_spaces(env_id)
+            _check_fit(spaces, env_id, "a policy of this training", observation_size, action_size, is_discrete)
+
+
+def _of_each(given: Any, runs: Sequence[int]) -> list[Any]:
+    """What is one for all runs, or one for each."""
+    return [given if isinstance(given, int | str) else given[run] for run in runs]
 
 
 def _load(policy: Any) -> Policy:

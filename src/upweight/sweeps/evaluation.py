@@ -68,8 +68,8 @@ def store_runs(
 
 def evaluator_of(runs: Sequence[RunSpec], workers: int | None) -> Evaluator:
     """How the runs of a population are evaluated: those of one seed play the same episodes."""
-    episodes, seeds = [run.episodes for run in runs], [run.seed for run in runs]
-    return Evaluator(runs[0].data.env_id, episodes, seeds, workers, last=False)
+    env_ids = [run.data.env_id for run in runs]
+    return Evaluator(env_ids, [run.episodes for run in runs], [run.seed for run in runs], workers, last=False)
 
 
 def _record(trained: Trained, evaluation: Evaluation, seconds: float, versions: Record) -> Record:

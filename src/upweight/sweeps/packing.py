@@ -55,5 +55,6 @@ def _short_name(data: DataSpec) -> str:
 
 def _key(run: RunSpec) -> object:
     data = run.data
-    pool = (data.env_id, data.steps, data.seed, data.content)  # recipes of a task share one
+    body = data.env_id if data.content is not None else find_recipe(data.name).task.body
+    pool = (body, data.steps, data.seed, data.content)  # recipes of a body share one
     return (pool, program_key(Run(config_of(run))), run.updates, run.precision, run.evaluate_every)
