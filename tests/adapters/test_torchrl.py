@@ -1,6 +1,7 @@
 """TorchRL: rows of replay buffers drawn by episode weights, sequences, files, and buffers that are not what was weighted."""
 
 import json
+import pickle
 from pathlib import Path
 from typing import Any
 
@@ -22,8 +23,9 @@ from torchrl.data import (
 
 import upweight as uw
 from support.adapters import Adapted, check_adapter, numbered_dataset, steps_of
-from support.datasets import with_arrays
-from upweight.adapters.torchrl import EpisodeWeightedSampler, to_dataset, to_tensordict
+from support.datasets import RowsOnly, rows_only, with_arrays
+from upweight.adapters.torchrl import DatasetStorage, EpisodeWeightedSampler, to_dataset, to_tensordict
+from upweight.data.segment import LAST, TRAINABLE, Episodes
 
 pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning:abc")  # TorchRL's, on importing its collectors
 WEIGHTS = np.random.default_rng(1).random(20) ** 2
@@ -35,6 +37,19 @@ def filled(rows: Any, sampler: EpisodeWeightedSampler | None = None, **options: 
     return buffer
 
 
+def gathering(dataset: uw.Dataset, sampler: EpisodeWeightedSampler | None = None, **options: Any) -> Any:
+    return TensorDictReplayBuffer(storage=DatasetStorage(dataset), sampler=sampler, batch_size=256, **options)
+
+
+def assert_equal(found: Any, expected: Any) -> None:
+    """The same keys, and under each the same bits."""
+    keys = set(expected.keys(include_nested=True, leaves_only=True))
+    assert found.batch_size == expected.batch_size and set(found.keys(True, True)) == keys
+    for key in keys:
+        assert found[key].dtype == expected[key].dtype
+        assert torch.equal(found[key], expected[key]), key
+
+
 def known_ends() -> uw.Dataset:
     """A numbered dataset whose next observations are all known: every step is a row."""
     log = numbered_dataset()
@@ -42,10 +57,12 @@ def known_ends() -> uw.Dataset:
 
 
 # ---- the contract ---------------------------------------------------------------------------------------------------
+@pytest.mark.parametrize("stored", [False, True])
 @pytest.mark.parametrize("discrete", [False, True])
-def test_replay_buffer(discrete: bool) -> None:
+def test_replay_buffer(discrete: bool, stored: bool) -> None:
     def make(dataset: uw.Dataset, weights: NDArray[np.float64], seed: int) -> Adapted:
-        buffer = filled(to_tensordict(dataset), EpisodeWeightedSampler(dataset, weights, seed=seed))
+        sampler = EpisodeWeightedSampler(dataset, weights, seed=seed)
+        buffer = filled(to_tensordict(dataset), sampler) if stored else gathering(rows_only(dataset), sampler)
         sampler = buffer.sampler
         return Adapted(
             lambda count: steps_of(buffer.sample(count)["observation"]), sampler.state_dict, sampler.load_state_dict
@@ -127,6 +144,128 @@ def test_an_episode_that_is_not_done_is_incomplete() -> None:
     assert sampler.state_dict()["sampler"]["weights"][-1] == 0
 
 
+# ---- a dataset as the storage ---------------------------------------------------------------------------------------
+@pytest.mark.parametrize("discrete", [False, True])
+@pytest.mark.parametrize("stored_next", [False, True])
+def test_batches_of_a_dataset_are_those_of_its_rows(tmp_path: Path, discrete: bool, stored_next: bool) -> None:
+    dataset = numbered_dataset(discrete=discrete)
+    if stored_next:
+        dataset = with_arrays(dataset, next_observations=dataset.next_observations + 0.5)
+    packed = uw.pack(dataset, tmp_path / "a.packed")
+    expected = filled(to_tensordict(dataset), EpisodeWeightedSampler(dataset, "rw", seed=3))
+    for given in (dataset, packed, packed.subset(np.arange(20)), rows_only(dataset)):
+        buffer = gathering(given, EpisodeWeightedSampler(given, "rw", seed=3))
+        expected.sampler.load_state_dict(buffer.sampler.state_dict())
+        for _ in range(3):
+            assert_equal(buffer.sample(), expected.sample())
+        assert len(buffer) == len(expected) == given.num_transitions.sum()
+
+
+def test_nothing_but_the_drawn_rows_is_read() -> None:
+    dataset = rows_only(numbered_dataset())
+    storage = DatasetStorage(dataset)
+    buffer = TensorDictReplayBuffer(storage=storage, batch_size=16, prefetch=2)
+    buffer.set_sampler(EpisodeWeightedSampler(buffer, "aw", seed=0))
+    before = dataset._actions.gathered
+    assert "116 rows" in repr(buffer) and to_dataset(buffer) is to_dataset(storage) is dataset
+    for _ in range(2):
+        buffer.sample()
+    buffer.synchronize()
+    assert 32 <= dataset._actions.gathered - before <= 80  # the two, and what was made ahead
+
+
+def test_more_rows_than_fit_into_32_bits() -> None:
+    lengths, flags = np.array([1, 3_000_000_000]), np.array([True, True])
+    count = int(lengths.sum())
+
+    def one_episode(index: NDArray[np.integer]) -> NDArray[np.uint8]:
+        return np.where((index == 0) | (index == count - 1), TRAINABLE | LAST, TRAINABLE).astype(np.uint8)
+
+    dataset = uw.Dataset.assemble(
+        episodes=Episodes(lengths, ~flags, flags, flags, flags),
+        observations=RowsOnly((count, 1), np.float64, lambda index: index[:, None] + 0.0),
+        actions=RowsOnly((count, 1), np.float32, lambda index: np.zeros((len(index), 1), np.float32)),
+        rewards=RowsOnly((count,), np.float32, lambda index: np.ones(len(index), np.float32)),
+        flags=RowsOnly((count,), np.uint8, one_episode),
+        returns=np.array([0.0, 1.0]),
+    )
+    storage = DatasetStorage(dataset)
+    assert len(storage) == count and storage[-1]["observation"].item() == count - 1
+    batch = TensorDictReplayBuffer(storage=storage, batch_size=64).sample()  # by TorchRL's own sampler
+    torch.testing.assert_close(batch["observation"][:, 0].long(), batch["index"])
+    assert batch["index"].max() > 2**31
+
+
+def test_rows_are_found_by_whatever_finds_them_in_a_tensordict() -> None:
+    rows, storage = to_tensordict(numbered_dataset()), DatasetStorage(rows_only(numbered_dataset()))
+    mask = torch.arange(len(rows)) % 5 == 2
+    grid = torch.tensor([[1, 2], [3, 0]])
+    for index in (3, -1, [4, 4, -2], np.array([7, 1]), grid, slice(5, 90, 7), mask, range(3), []):
+        expected = rows[torch.tensor(index, dtype=torch.long) if isinstance(index, list | range) else index]
+        assert_equal(storage[index], expected)
+    assert_equal(pickle.loads(pickle.dumps(DatasetStorage(numbered_dataset())))[:], rows)
+    for index, message in [
+        (116, "rows from 0 to 115, found 116 to 116"),
+        (torch.tensor([3, -117]), "found -117 to 3"),
+        (mask[1:], "boolean index did not match"),
+    ]:
+        with pytest.raises(IndexError, match=message):
+            storage[index]
+    with pytest.raises(uw.AdapterError, match="a column is not read as a whole; take it from some rows"):
+        storage["observation"]
+
+
+def test_rows_of_a_dataset_are_not_written() -> None:
+    dataset = numbered_dataset()
+    rows, buffer = to_tensordict(dataset), gathering(dataset, EpisodeWeightedSampler(dataset, "rw"))
+    expected = gathering(dataset, EpisodeWeightedSampler(dataset, "rw"))
+    for write in (
+        lambda: buffer.extend(rows),
+        lambda: buffer.add(rows[0]),
+        lambda: buffer.update_(rows),
+        lambda: buffer.storage.__setitem__(0, rows[0]),
+        buffer.empty,
+    ):
+        with pytest.raises(uw.AdapterError, match="an attempt to change them: .* put to_tensordict"):
+            write()
+    assert_equal(buffer.sample(), expected.sample())
+    buffer.sample()["observation"].zero_()  # a batch is a copy
+    assert_equal(to_tensordict(dataset), rows)
+
+
+def test_the_state_of_a_buffer_on_a_dataset_leaves_the_rows_where_they_are(tmp_path: Path) -> None:
+    dataset = rows_only(numbered_dataset())
+    buffer = gathering(dataset, EpisodeWeightedSampler(dataset, "rw", seed=0))
+    buffer.sample()
+    buffer.dumps(tmp_path / "buffer")
+    state, following = buffer.state_dict(), buffer.sample()
+    assert sum(file.stat().st_size for file in (tmp_path / "buffer" / "storage").iterdir()) < 100
+    for restore in (lambda other: other.loads(tmp_path / "buffer"), lambda other: other.load_state_dict(state)):
+        other = gathering(dataset, EpisodeWeightedSampler(dataset, "uniform", seed=3))
+        restore(other)
+        assert_equal(other.sample(), following)
+    small = numbered_dataset(episodes=5)
+    with pytest.raises(uw.AdapterError, match="expected the state of a storage of 26 rows, found 116"):
+        gathering(small, EpisodeWeightedSampler(small, "rw")).loads(tmp_path / "buffer")
+
+
+def test_datasets_that_are_no_storage() -> None:
+    with pytest.raises(uw.AdapterError, match="expected an upweight.Dataset .* found str"):
+        DatasetStorage("hopper.hdf5")
+    single = uw.Dataset.from_arrays(
+        observations=np.zeros((2, 1)),
+        actions=np.zeros((2, 1)),
+        rewards=np.zeros(2),
+        terminated=np.zeros(2, bool),
+        truncated=np.ones(2, bool),
+    )
+    with pytest.raises(uw.AdapterError, match="expected transitions that can be learned from, found none"):
+        DatasetStorage(single)
+    other = numbered_dataset().subset(np.arange(20)[::-1])
+    with pytest.raises(uw.AdapterError, match="of a weighted episode"):
+        gathering(other, EpisodeWeightedSampler(numbered_dataset(), "rw")).sample()
+
+
 # ---- sequences ------------------------------------------------------------------------------------------------------
 @pytest.mark.slow
 @pytest.mark.parametrize("boundary", ["pad", "stop"])
@@ -134,9 +273,12 @@ def test_sequences_stay_inside_episodes(boundary: str) -> None:
     dataset = numbered_dataset()
     unit = Sequence(4, episode_boundary=boundary)
     buffer = filled(to_tensordict(dataset), EpisodeWeightedSampler(dataset, WEIGHTS, seed=0), sample_unit=unit)
+    gathered = gathering(rows_only(dataset), EpisodeWeightedSampler(dataset, WEIGHTS, seed=0), sample_unit=unit)
     anchors = []
     for _ in range(24):
-        batch = buffer.sample().reshape(256, 4)
+        batch = buffer.sample()
+        assert_equal(gathered.sample(), batch)
+        batch = batch.reshape(256, 4)
         assert (batch["episode"] == batch["episode"][:, :1]).all()
         steps, valid = steps_of(batch["observation"]), batch["validity_mask"].numpy()
         following = valid[:, 1:]

@@ -1,11 +1,14 @@
 """Small datasets for the tests, made by hand, by seed or by hypothesis."""
 
+from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 from hypothesis import strategies as st
 
 import upweight as uw
+from upweight.data.columns import Array, Column, Index
 
 
 def tiny() -> uw.Dataset:
@@ -156,4 +159,36 @@ def far_log(*, discrete: bool = False) -> uw.Dataset:
         rewards=state[:, 0],
         terminated=np.arange(1000) % 50 == 49,
         source="far.csv",
+    )
+
+
+class RowsOnly(Column):
+    """A mapped column whose rows can be had and counted, and which nobody may read as a whole."""
+
+    is_mapped = True
+
+    def __init__(self, shape: tuple[int, ...], dtype: Any, rows: Callable[[Index], Array]) -> None:
+        super().__init__(shape, np.dtype(dtype))
+        self._take, self.gathered = rows, 0
+
+    def _read(self) -> Array:
+        raise AssertionError(f"a column of {len(self)} rows was read as a whole")
+
+    def _read_rows(self, index: Index) -> Array:
+        self.gathered += len(index)
+        return self._take(index)
+
+
+def rows_only(dataset: uw.Dataset) -> uw.Dataset:
+    """The same, of which the index of episodes lies in memory and the steps do not: as of a packed folder."""
+    columns = {
+        name: getattr(dataset, f"_{name}") for name in ("observations", "actions", "rewards", "next_observations")
+    }
+    arrays = {name: column.read() for name, column in columns.items() if column is not None}
+    arrays["flags"] = dataset.episodes.flags(0, dataset.num_episodes)
+    hidden: dict[str, Any] = {
+        f"_{name}": RowsOnly(array.shape, array.dtype, array.__getitem__) for name, array in arrays.items()
+    }
+    return replace(
+        dataset, **hidden, _returns=dataset.returns, _initial_observations=dataset.observations[dataset.starts]
     )

@@ -1,10 +1,10 @@
-"""TorchRL: a sampler that draws the rows of a replay buffer by episode weights.
+"""TorchRL: a sampler that draws the rows of a replay buffer by episode weights, and a storage that is a dataset.
 
 ::
 
     steps of the dataset   0  1  2 | 3  4 | 5  6  7       an episode's last step is left out if it leads to
     can be learned         *  *  * | *  ? | *  *  ?       an unknown observation (?)
-    rows of the storage    0  1  2 | 3    | 4  5          what `to_tensordict` lays out and the sampler draws
+    rows of the storage    0  1  2 | 3    | 4  5          what `DatasetStorage` gathers and the sampler draws
 
 A storage made elsewhere (`MinariExperienceReplay`, a memory-mapped folder) holds nothing but transitions, so its rows are the
 steps of the dataset that `to_dataset` reads from it.
@@ -12,8 +12,9 @@ steps of the dataset that `to_dataset` reads from it.
 
 import json
 from collections.abc import Mapping
+from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,6 +22,7 @@ from numpy.typing import NDArray
 from upweight.adapters.draws import Draws, GivenWeighting, episode_weights
 from upweight.adapters.host import imports_from
 from upweight.base.errors import AdapterError
+from upweight.base.files import read_json, write_json
 from upweight.data.columns import ArrayColumn
 from upweight.data.dataset import Dataset
 from upweight.data.segment import Episodes, segment, segment_by_id
@@ -30,21 +32,22 @@ with imports_from("torchrl", extra="torchrl", oldest="0.14", below="1"):
     import torch
     from torchrl.data import ReplayBuffer
     from torchrl.data.replay_buffers.samplers import Sampler
-    from torchrl.data.replay_buffers.storages import Storage
+    from torchrl.data.replay_buffers.storages import Storage, TensorStorage
 
 Key = str | tuple[str, ...]  # TorchRL's nested keys
 
 _TRAJECTORY_KEYS: tuple[Key, ...] = ("episode", ("collector", "traj_ids"))
 _DONE: Key = ("next", "done")
-_GENERATOR_FILE, _EPISODES_FILE = "generator.json", "episodes.npz"
+_GENERATOR_FILE, _EPISODES_FILE, _ROWS_FILE = "generator.json", "episodes.npz", "rows.json"
 
 
 class EpisodeWeightedSampler(Sampler):
     r"""Rows of a storage, each drawn with probability :math:`w_i / \sum_j w_j T_j`, :math:`i` being the row's episode.
 
-    ``source`` is a dataset, to be stored by :func:`to_tensordict` or by whoever lays out the same transitions in the same
-    order; or the replay buffer, storage or tensordict itself, read by :func:`to_dataset`. ``weighting`` is a weighting, its
-    name, a function of the dataset, or episode weights [N]. The draws follow ``seed`` alone, not the buffer's generator.
+    ``source`` is the dataset of a :class:`DatasetStorage`, or of whoever lays out the same transitions in the same order
+    (:func:`to_tensordict`); or the replay buffer, storage or tensordict itself, read by :func:`to_dataset`. ``weighting`` is a
+    weighting, its name, a function of the dataset, or episode weights [N]. The draws follow ``seed`` alone, not the buffer's
+    generator.
     """
 
     def __init__(
@@ -132,8 +135,9 @@ class EpisodeWeightedSampler(Sampler):
                 f"expected a storage with one row per transition, found one of {storage.ndim} dimensions: "
                 "store the transitions in one dimension, episode after episode"
             )
-        flags = _flags(storage[:], _DONE)
-        if flags is not None:
+        if isinstance(storage, DatasetStorage):
+            self._check_ends(storage.last_rows)
+        elif (flags := _flags(storage[:], _DONE)) is not None:
             self._check_ends(np.flatnonzero(flags))
         self._agrees = True
         self._unwritten = 0
@@ -161,31 +165,122 @@ class EpisodeWeightedSampler(Sampler):
         )
 
 
-def to_tensordict(dataset: Dataset) -> Any:
-    """The transitions of a dataset, episode after episode, as a tensordict [R] in TorchRL's layout, with ``episode`` [R].
+class DatasetStorage(TensorStorage):
+    """The transitions of a dataset as R rows in TorchRL's layout, gathered when they are asked for: nothing is copied before.
 
-    The last row of every episode is ``done``, as TorchRL's slices and sequences need it. An episode whose last step is left
-    out (see above) is therefore ``truncated`` at the row before: its next observation is known, and is bootstrapped from.
+    A row has observation, action, episode, and next: observation, reward, done, terminated, truncated. The last row of every
+    episode is ``done``, as TorchRL's sequences need it. An episode whose last step is left out (see above) is therefore
+    ``truncated`` at the row before: its next observation is known, and is bootstrapped from. Rows cannot be written. A state
+    says how many there are, and leaves them where they lie.
     """
-    from tensordict import TensorDict
 
-    rows = np.flatnonzero(dataset.trainable)  # [R]
-    batch = dataset.transitions(rows)
-    done = np.zeros(len(rows), bool)
-    done[_last_rows(dataset.num_transitions)] = True
-    actions = batch.actions.astype(np.int64) if dataset.discrete_actions else batch.actions
-    episode = np.repeat(np.arange(dataset.num_episodes), dataset.num_transitions)
-    columns = {
-        "observation": batch.observations,
-        "action": actions,
-        "episode": episode,
-        ("next", "observation"): batch.next_observations,
-        ("next", "reward"): batch.rewards[:, None],
-        _DONE: done[:, None],
-        ("next", "terminated"): batch.terminated[:, None],
-        ("next", "truncated"): (done & ~batch.terminated)[:, None],
-    }
-    return TensorDict({key: torch.from_numpy(array) for key, array in columns.items()}, [len(rows)])
+    supports_conditional_update = False
+
+    def __init__(self, dataset: Dataset) -> None:
+        if not isinstance(dataset, Dataset):
+            raise AdapterError(f"expected an upweight.Dataset (see upweight.load), found {type(dataset).__name__}")
+        self.dataset = dataset
+        self._ends = np.cumsum(dataset.num_transitions)  # [N] the row after each episode
+        self._shifts = dataset.starts - (self._ends - dataset.num_transitions)  # [N] from a row to its step
+        count = int(self._ends[-1])
+        if count == 0:
+            raise AdapterError(f"{dataset.source}: expected transitions that can be learned from, found none")
+        looks = self._gather(np.zeros(1, np.int64)).to("meta")  # of a row, without any
+        super().__init__(looks.expand(count))
+
+    def __len__(self) -> int:
+        return self.max_size
+
+    def get(self, index: Any) -> Any:
+        """The rows at a number, a slice, or numbers or a mask of any kind; or the flags ("next", "done") of all."""
+        if isinstance(index, tuple) and index == _DONE:
+            return self._done
+        if isinstance(index, str | tuple):
+            raise AdapterError(
+                f"expected numbers of rows, or {_DONE}, found {index!r}: a column is not read as a whole; take it from some "
+                "rows, storage[:100], or store to_tensordict(dataset)"
+            )
+        if isinstance(index, slice):
+            return self._gather(np.arange(*index.indices(len(self))))
+        rows = torch.as_tensor(index).cpu().numpy()
+        if rows.dtype == bool:
+            rows = np.arange(len(self))[rows]
+        if rows.size and not (-len(self) <= rows.min() and rows.max() < len(self)):
+            raise IndexError(f"expected rows from 0 to {len(self) - 1}, found {rows.min()} to {rows.max()}")
+        found = self._gather(np.where(rows < 0, rows + len(self), rows).reshape(-1))
+        return found.reshape(rows.shape) if rows.ndim else found[0]
+
+    def set(self, cursor: Any, data: Any, *, set_cursor: bool = True) -> NoReturn:
+        """Refused."""
+        self._bump_mutation_revision()
+
+    def state_dict(self) -> dict[str, Any]:
+        """The number of rows."""
+        return {"_len": len(self)}
+
+    def load_state_dict(self, state_dict: Mapping[str, Any]) -> None:
+        """Refuses the state of a storage with another number of rows."""
+        if state_dict.get("_len") != len(self):
+            raise AdapterError(
+                f"expected the state of a storage of {len(self):,} rows, found {state_dict.get('_len', 'none')}"
+            )
+
+    def dumps(self, path: str | Path) -> None:
+        """Write the state into the folder ``path``."""
+        Path(path).mkdir(parents=True, exist_ok=True)
+        write_json(Path(path) / _ROWS_FILE, self.state_dict())
+
+    def loads(self, path: str | Path) -> None:
+        """Compare with what :meth:`dumps` wrote."""
+        self.load_state_dict(read_json(Path(path) / _ROWS_FILE))
+
+    def __repr__(self) -> str:
+        return f"DatasetStorage({len(self)} rows of {self.dataset})"
+
+    @property
+    def last_rows(self) -> NDArray[np.int64]:
+        """Of every episode that has rows."""
+        return _last_rows(self.dataset.num_transitions)
+
+    @cached_property
+    def _done(self) -> torch.Tensor:  # [R, 1]; sequences ask for it with every batch
+        done = torch.zeros(len(self), 1, dtype=torch.bool)
+        done[torch.from_numpy(self.last_rows)] = True
+        return done
+
+    def _gather(self, rows: NDArray[np.int64]) -> Any:
+        from tensordict import TensorDict
+
+        episode = np.searchsorted(self._ends, rows, side="right")  # [B]
+        batch = self.dataset.transitions(rows + self._shifts[episode])
+        done = rows + 1 == self._ends[episode]
+        columns = {
+            "observation": batch.observations,
+            "action": batch.actions.astype(np.int64) if self.dataset.discrete_actions else batch.actions,
+            "episode": episode,
+            "next": {
+                "observation": batch.next_observations,
+                "reward": batch.rewards[:, None],
+                "done": done[:, None],
+                "terminated": batch.terminated[:, None],
+                "truncated": (done & ~batch.terminated)[:, None],
+            },
+        }
+        return TensorDict(columns, [len(rows)])
+
+    def _empty(self) -> NoReturn:
+        self._bump_mutation_revision()
+
+    def _bump_mutation_revision(self) -> NoReturn:  # by whatever way TorchRL changes rows
+        raise AdapterError(
+            "expected rows to be read, and found an attempt to change them: a DatasetStorage is the dataset itself; put "
+            "to_tensordict(dataset) into a storage of TorchRL's to have a copy that can be changed"
+        )
+
+
+def to_tensordict(dataset: Dataset) -> Any:
+    """All rows of a :class:`DatasetStorage` in memory, as a tensordict [R]: what TorchRL's own storages can be filled with."""
+    return DatasetStorage(dataset)[:]
 
 
 def to_dataset(
@@ -198,8 +293,12 @@ def to_dataset(
     """The dataset that lies in a replay buffer, a storage or a tensordict [R] in TorchRL's layout; row r is step r.
 
     Episodes are told apart by the ``trajectory`` key (unless named: "episode" or ("collector", "traj_ids"), where there is
-    one), else by ("next", "done"). Episodes that end without being done count as incomplete.
+    one), else by ("next", "done"). Episodes that end without being done count as incomplete. Of a :class:`DatasetStorage`
+    it is the dataset itself.
     """
+    storage = source.storage if isinstance(source, ReplayBuffer) else source
+    if isinstance(storage, DatasetStorage):
+        return storage.dataset
     data = _tensordict_of(source)
     name = f"the {type(source).__name__}"
     nexts = ("next", *(observation if isinstance(observation, tuple) else (observation,)))
