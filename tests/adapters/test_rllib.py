@@ -12,6 +12,7 @@ import ray
 
 import upweight as uw
 from support.adapters import Adapted, check_adapter, numbered_dataset, steps_of
+from support.datasets import rows_only
 
 pytestmark = [
     pytest.mark.slow,
@@ -202,6 +203,86 @@ def test_connectors_that_change_the_number_of_rows(logged: Any) -> None:
     assert len(open_data(config).sample(8)["default_policy"]["obs"]) == 4
 
 
+# ---- packed folders ------------------------------------------------------------------------------------------------
+def assert_same_batches(found: Any, expected: Any, batches: int = 2) -> None:
+    for _ in range(batches):
+        ours, theirs = (data.sample(128)["default_policy"] for data in (found, expected))
+        assert ours.keys() == theirs.keys()
+        for key in theirs:
+            assert ours[key].dtype == theirs[key].dtype
+            np.testing.assert_array_equal(ours[key], theirs[key])
+
+
+@pytest.mark.parametrize("discrete", [False, True])
+def test_batches_of_a_packed_folder_are_those_of_its_rows(logged: Any, tmp_path: Path, discrete: bool) -> None:
+    from ray.rllib.offline.offline_prelearner import OfflinePreLearner
+
+    class Own(OfflinePreLearner):
+        pass
+
+    dataset, paths = logged(discrete=discrete)
+    uw.pack(dataset, tmp_path / "a.packed")
+    for options in ({}, {"prelearner_class": Own}, {"prelearner_class": Own, "materialize_mapped_data": False}):
+        rows, packed = (
+            open_data(make_config("bc", given, weighted("rw", 5), discrete=discrete).offline_data(**options))
+            for given in (paths, str(tmp_path / "a.packed"))
+        )
+        assert_same_batches(packed, rows)
+
+
+def test_ends_of_a_packed_folder(tmp_path: Path) -> None:
+    """Last steps whose next observation is unknown are not drawn, but count in the returns, which the rows leave out."""
+    dataset = numbered_dataset()
+    uw.pack(dataset, tmp_path / "a.packed")
+    packed = open_data(make_config("bc", [str(tmp_path / "a.packed")], weighted("rw", 5)))
+    np.testing.assert_array_equal(packed.weights, uw.ReturnWeighting()(dataset))
+    with pytest.warns(uw.DataLossWarning, match="RLlib's rows do not keep"):
+        paths = write(dataset, tmp_path / "a.parquet")
+    assert_same_batches(packed, open_data(make_config("bc", paths, weighted(uw.ReturnWeighting()(dataset), 5))))
+    assert packed.sample(256)["default_policy"]["truncateds"].any()
+
+
+def test_several_packed_folders_are_one_after_the_other(tmp_path: Path) -> None:
+    dataset = numbered_dataset(terminated=True)
+    parts = [dataset.subset(np.arange(7)), dataset.subset(np.arange(7, 20))]
+    paths = [str(tmp_path / f"{number}.packed") for number in range(2)]
+    for part, path in zip(parts, paths, strict=True):
+        uw.pack(part, path)
+    found = open_data(make_config("bc", paths, weighted("rw", 5)))
+    uw.pack(dataset, tmp_path / "all.packed")
+    assert_same_batches(found, open_data(make_config("bc", [str(tmp_path / "all.packed")], weighted("rw", 5))))
+
+
+def test_of_a_packed_folder_nothing_but_the_drawn_rows_is_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    dataset = rows_only(numbered_dataset(terminated=True))
+    uw.pack(numbered_dataset(terminated=True), tmp_path / "a.packed")
+    monkeypatch.setattr("upweight.adapters.rllib_rows.load", lambda path: dataset)
+    data = open_data(make_config("iql", [str(tmp_path / "a.packed")], weighted("aw")))
+    for _ in range(2):
+        data.sample(16)
+    assert dataset._observations.gathered == 2 * 2 * 16  # with the following ones
+
+
+def test_learners_open_a_packed_folder_themselves(tmp_path: Path) -> None:
+    """What is sent to remote ones is where the rows are, not the rows."""
+    dataset = uw.Dataset.from_arrays(
+        observations=np.random.default_rng(0).normal(size=(10_000, 3)).astype(np.float32),
+        actions=np.zeros((10_000, 2), np.float32),
+        rewards=np.repeat(np.arange(10.0), 1000),
+        terminated=np.arange(10_000) % 1000 == 999,
+    )
+    uw.pack(dataset, tmp_path / "a.packed")
+    config = make_config("bc", [str(tmp_path / "a.packed")], weighted("rw", 3), updates=2)
+    data = open_data(config)
+    assert len(ray.cloudpickle.dumps(data._source(None))) < 20_000
+    (stream,) = data.sample(256, return_iterator=True, num_shards=1)
+    drawn = next(iter(stream.iter_torch_batches(batch_size=64)))["default_policy/obs"].numpy()
+    assert {row.tobytes() for row in drawn} <= {row.tobytes() for row in dataset.observations}
+    algorithm = config.build_algo()
+    assert np.isfinite(algorithm.train()["learners"]["default_policy"]["total_loss"])
+    algorithm.stop()
+
+
 @pytest.mark.parametrize("name", ["bc", "marwil", "cql", "iql"])
 def test_training(logged: Any, name: str) -> None:
     dataset, paths = logged()
@@ -309,6 +390,19 @@ def test_rows_that_were_written_are_read_back(tmp_path: Path) -> None:
     data = weighted("uniform")(make_config("bc", write(dataset, tmp_path / "a.parquet"), None)).dataset
     for name in ("observations", "actions", "rewards", "next_observations", "terminated", "truncated", "lengths"):
         np.testing.assert_array_equal(getattr(data, name), getattr(dataset, name))
+
+
+def test_rows_are_written_some_at_a_time(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    from pyarrow import parquet
+
+    dataset = numbered_dataset(terminated=True)
+    (whole,) = write(dataset, tmp_path / "a.parquet")
+    monkeypatch.setattr("upweight.adapters.rllib_rows._BLOCK_BYTES", 1000)
+    hidden = rows_only(dataset)
+    (tmp_path / "parts").mkdir()
+    (parts,) = write(hidden, tmp_path / "parts" / "a.parquet")
+    assert hidden._actions.most < 30 and parquet.ParquetFile(parts).num_row_groups > 4
+    assert parquet.read_table(parts).equals(parquet.read_table(whole))
 
 
 def test_images_keep_their_shape(tmp_path: Path) -> None:

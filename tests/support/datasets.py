@@ -169,13 +169,13 @@ class RowsOnly(Column):
 
     def __init__(self, shape: tuple[int, ...], dtype: Any, rows: Callable[[Index], Array]) -> None:
         super().__init__(shape, np.dtype(dtype))
-        self._take, self.gathered = rows, 0
+        self._take, self.gathered, self.most = rows, 0, 0  # rows that were had: all in all, and at a time
 
     def _read(self) -> Array:
         raise AssertionError(f"a column of {len(self)} rows was read as a whole")
 
     def _read_rows(self, index: Index) -> Array:
-        self.gathered += len(index)
+        self.gathered, self.most = self.gathered + len(index), max(self.most, len(index))
         return self._take(index)
 
 

@@ -1,30 +1,32 @@
 r"""RLlib: offline data whose batches are drawn by episode weights; a class for ``config.offline_data(offline_data_class=...)``.
 
-RLlib hands out rows in the order of the files and knows no weights. Here its reader brings all rows into memory once. After that
-a row of a batch is step t of episode i with probability :math:`w_i / \sum_j w_j T_j`, drawn afresh for every batch, and a learner
-gets what RLlib's own ``OfflinePreLearner`` makes of it: of all rows in advance or, with ``materialize_mapped_data=False``, of the
-drawn ones. Where its connectors would only put columns side by side, that is done here.
+RLlib hands out rows in the order of the files and knows no weights. Here its reader brings all rows into memory once; those of
+packed folders stay where they are. After that a row of a batch is step t of episode i with probability
+:math:`w_i / \sum_j w_j T_j`, drawn afresh for every batch, and a learner gets what RLlib's own ``OfflinePreLearner`` makes of it:
+of all rows in advance or, with ``materialize_mapped_data=False``, of the drawn ones. Where its connectors would only put columns
+side by side, that is done here.
 """
 
-import warnings
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import partial
-from pathlib import Path
 from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
-from upweight.adapters.draws import Draws, GivenWeighting
+from upweight.adapters.draws import Draws, GivenWeighting, episode_weights
 from upweight.adapters.host import imports_from
-from upweight.base.errors import AdapterError, DataLossWarning
-from upweight.base.files import atomic_target
+from upweight.adapters.rllib_rows import (
+    ArrayRows,
+    Columns as _Columns,
+    DatasetRows,
+    packed_dataset,
+    read_rows,
+    write_parquet,
+)
+from upweight.base.errors import AdapterError
 from upweight.base.progress import track
-from upweight.data.columns import ArrayColumn
-from upweight.data.dataset import Dataset
-from upweight.data.segment import segment_by_id
-from upweight.data.validate import as_flags, as_rewards
 from upweight.samplers.episode import EpisodeSampler
 
 with imports_from("ray", extra="rllib", oldest="2.55", below="3"):
@@ -48,7 +50,9 @@ with imports_from("ray", extra="rllib", oldest="2.55", below="3"):
     from ray.rllib.policy.sample_batch import MultiAgentBatch, SampleBatch
     from ray.rllib.utils.torch_utils import convert_to_torch_tensor
 
-_Rows = dict[str, NDArray[Any]]  # columns [M, ...] under RLlib's own names
+__all__ = ["WeightedOfflineData", "write_parquet"]
+
+_Rows = ArrayRows | DatasetRows
 _Tensors = dict[str, Any]  # "default_policy/obs" -> torch tensor [B, ...]
 
 
@@ -65,7 +69,8 @@ class WeightedOfflineData(OfflineData):
         """The class for ``offline_data_class``.
 
         ``weighting``: a weighting, its short name ("rw"), a function of the dataset, or an array with a weight per episode
-        (in the order in which episodes first appear in the files). The same ``seed`` gives the same batches.
+        (in the order in which episodes first appear in the files, or in which they were packed). The same ``seed`` gives the
+        same batches.
         """
         return type(cls.__name__, (cls,), {"_settings": (weighting, seed), "__doc__": cls.__doc__})
 
@@ -76,13 +81,20 @@ class WeightedOfflineData(OfflineData):
                     f"expected data of a single agent with a row per step, found {name}=True; let RLlib record with "
                     "output_write_episodes=False and output_compress_columns=[], or see write_parquet"
                 )
-        reading = config.copy(copy_frozen=False)
+        reading, packed = config.copy(copy_frozen=False), packed_dataset(config)
         reading.materialize_data = False  # the rows are kept here, once is enough
+        if packed is not None:  # nothing is left to RLlib's reader but to hold a list of names
+            reading.offline_data(input_=[packed.source], input_read_method="from_items", input_read_method_kwargs={})
         super().__init__(reading)
         self.config = config
-        self._rows, self.dataset = _episode_by_episode(_read_rows(self.data, config), source=str(config.input_))
+        self._rows: _Rows
+        if packed is None:
+            self._rows, self.dataset = read_rows(self.data, config)
+        else:
+            self._rows, self.dataset = DatasetRows(packed), packed
         weighting, self._seed = self._settings
-        self._draws = Draws.of(self.dataset, weighting, self._seed)
+        weights = episode_weights(self.dataset, weighting)
+        self._draws = Draws(EpisodeSampler.from_lengths(self.dataset.num_transitions, weights), self._seed)
         self._local: _Batches | None = None
         self._remote: list[_Stream] = []
 
@@ -140,8 +152,9 @@ class WeightedOfflineData(OfflineData):
         config = self.config.copy(copy_frozen=False)
         config.input_read_schema = {}  # the rows are as RLlib names them by now
         spaces = self.spaces[INPUT_ENV_SPACES]
-        if self.prelearner_class is OfflinePreLearner and _only_gathers(config, spaces, self._rows):
-            return _Source({name: self._rows[name] for name in _GATHERED})
+        plain = self._rows.as_learned(SCHEMA)
+        if plain is not None and self.prelearner_class is OfflinePreLearner and _only_gathers(config, spaces):
+            return _Source(plain)
         prelearner = partial(
             self.prelearner_class,
             config=config,
@@ -186,11 +199,11 @@ class _Batches:
         self._rows, self._period, self._draws, self._module_state = source.rows, source.period, draws, module_state
         self._prelearner: Any = None if source.prelearner is None else source.prelearner()
         self._made = 0
-        self.num_rows = len(source.rows[Columns.REWARDS])
+        self.num_rows = len(source.rows)
 
     def draw(self, count: int) -> _Tensors:
         index = self._draws.rows(count)
-        drawn = {name: column[index] for name, column in self._rows.items()}
+        drawn = self._rows.take(index)
         if self._prelearner is None:
             return {f"{DEFAULT_MODULE_ID}/{name}": convert_to_torch_tensor(column) for name, column in drawn.items()}
         if self._module_state is not None and self._made and self._made % self._period == 0:
@@ -227,11 +240,11 @@ def _open_batches(source: Any, sampler: dict[str, Any], seed: np.random.SeedSequ
     return _Batches(ray.get(source), Draws(EpisodeSampler.from_state_dict(sampler), seed), None)
 
 
-def _mapped(rows: _Rows, prelearner: OfflinePreLearner, size: int) -> _Rows:
+def _mapped(rows: _Rows, prelearner: OfflinePreLearner, size: int) -> ArrayRows:
     """All rows as a learner takes them, ``size`` at a time."""
-    count = len(rows[Columns.REWARDS])
+    count = len(rows)
     starts = track(range(0, count, size), total=-(-count // size), description="mapping rows")
-    parts = [_prepared(prelearner, {name: column[at : at + size] for name, column in rows.items()}) for at in starts]
+    parts = [_prepared(prelearner, rows.take(np.arange(at, min(at + size, count)))) for at in starts]
     mapped = {
         name.removeprefix(f"{DEFAULT_MODULE_ID}/"): np.concatenate([part[name].numpy() for part in parts])
         for name in parts[0]
@@ -241,7 +254,7 @@ def _mapped(rows: _Rows, prelearner: OfflinePreLearner, size: int) -> _Rows:
             f"expected learner connectors that make {count:,} rows of {count:,}, found "
             f"{', '.join(f'{len(column):,} {name}' for name, column in mapped.items())}; set materialize_mapped_data=False"
         )
-    return mapped
+    return ArrayRows(mapped)
 
 
 # ---- RLlib's inside: what its parts do, where that is known or done here instead ------------------------------------------
@@ -255,16 +268,14 @@ _GATHERING = {
     BatchIndividualItems,
     NumpyToTensor,
 }
-_GATHERED = (Columns.OBS, Columns.ACTIONS, Columns.REWARDS, Columns.NEXT_OBS, Columns.TERMINATEDS, Columns.TRUNCATEDS)
 
 
-def _only_gathers(config: AlgorithmConfig, spaces: Any, rows: _Rows) -> bool:
-    """Whether RLlib's own pre-learner would do nothing but put the columns of such rows side by side."""
-    pieces = {type(piece) for piece in config.build_learner_connector(*spaces).connectors}
-    return pieces <= _GATHERING and rows.keys() <= SCHEMA.keys()
+def _only_gathers(config: AlgorithmConfig, spaces: Any) -> bool:
+    """Whether RLlib's own pre-learner would do nothing but put the columns of plain rows side by side."""
+    return {type(piece) for piece in config.build_learner_connector(*spaces).connectors} <= _GATHERING
 
 
-def _prepared(prelearner: OfflinePreLearner, rows: _Rows) -> _Tensors:
+def _prepared(prelearner: OfflinePreLearner, rows: _Columns) -> _Tensors:
     """What RLlib makes of rows, without the extra steps that carry the value after a row and are masked out of the loss."""
     separate = np.arange(len(rows[Columns.REWARDS])).astype(str)  # a row drawn twice is two rows, not one episode
     batch = prelearner({**rows, Columns.EPS_ID: separate})
@@ -275,122 +286,3 @@ def _prepared(prelearner: OfflinePreLearner, rows: _Rows) -> _Tensors:
 def _set_module_state(prelearner: OfflinePreLearner, state: Any) -> None:
     """Let a pre-learner ask the module that has learned since."""
     prelearner._module.set_state(state)
-
-
-def _blocks(data: Any, config: AlgorithmConfig) -> list[_Rows]:
-    """The columns of the data, block after block in the order of the files.
-
-    Local Parquet files are read here: to start the processes with which Ray Data would do it takes seconds.
-    """
-    from pyarrow import parquet
-    from ray.data.block import BlockAccessor
-
-    paths = [Path(path) for path in (config.input_ if isinstance(config.input_, list) else [config.input_])]
-    plain = config.input_read_method == "read_parquet" and not config.input_read_method_kwargs
-    if plain and config.input_filesystem is None and all(path.exists() for path in paths):
-        return [BlockAccessor.for_block(parquet.read_table(path)).to_numpy() for path in paths]
-    data.context.execution_options.preserve_order = True  # else blocks come as they are ready, and no seed helps
-    return list(data.iter_batches(batch_size=None, batch_format="numpy"))
-
-
-# ---- rows ---------------------------------------------------------------------------------------------------------------
-def write_parquet(dataset: Dataset, path: str | Path) -> list[str]:
-    """Write the transitions of a dataset as a Parquet file of rows that RLlib reads: ``input_=[path]``.
-
-    Returns what such rows cannot express, and warns about it. Images and other arrays keep their shape.
-    """
-    from pyarrow import array, parquet, table
-    from ray.data.extensions import ArrowTensorArray
-
-    if not isinstance(dataset, Dataset):
-        raise AdapterError(f"expected an upweight.Dataset (see upweight.load), found {type(dataset).__name__}")
-    episodes = dataset.episodes
-    index = np.flatnonzero(dataset.trainable)
-    of_row = np.repeat(np.arange(len(episodes)), dataset.num_transitions)  # [M] episode of each row
-    last = np.append(of_row[1:] != of_row[:-1], True)  # the rows that are an episode's last
-    steps = dataset.transitions(index)
-
-    def column(values: NDArray[Any]) -> Any:
-        return array(values) if values.ndim == 1 else ArrowTensorArray.from_numpy(np.array(values))
-
-    rows = {
-        Columns.EPS_ID: array([f"{Path(path).stem}-{number}" for number in of_row.tolist()]),
-        Columns.OBS: column(steps.observations),
-        Columns.ACTIONS: column(steps.actions),
-        Columns.REWARDS: column(steps.rewards),
-        Columns.NEXT_OBS: column(steps.next_observations),
-        Columns.TERMINATEDS: column(steps.terminated),
-        Columns.TRUNCATEDS: column(last & episodes.truncated[of_row]),
-    }
-    with atomic_target(Path(path)) as target:
-        parquet.write_table(table(rows), target)
-    lost = _lost(dataset)
-    if lost:
-        warnings.warn(f"{path}: RLlib's rows do not keep {'; '.join(lost)}", DataLossWarning, stacklevel=2)
-    return lost
-
-
-def _lost(dataset: Dataset) -> list[str]:
-    episodes = dataset.episodes
-    lost = []
-    if (dropped := int((dataset.num_transitions < dataset.lengths).sum())) > 0:
-        lost.append(f"the last step (and its reward) of {dropped} episodes, whose next observation is unknown")
-    if (cut := int((~episodes.complete & (episodes.terminated | episodes.truncated)).sum())) > 0:
-        lost.append(f"that {cut} ended episodes were declared incomplete")
-    return lost
-
-
-def _read_rows(data: Any, config: AlgorithmConfig) -> _Rows:
-    """The columns of data with a row per step, under RLlib's own names."""
-    own_name = {given: own for own, given in {**SCHEMA, **config.input_read_schema}.items()}
-    blocks = _blocks(data, config)
-    if not blocks:
-        raise AdapterError(f"{config.input_}: expected at least one row, found none")
-    rows = {own_name.get(name, name): _joined([block[name] for block in blocks]) for name in blocks[0]}
-    if Columns.TERMINATEDS not in rows and "dones" in rows:
-        rows[Columns.TERMINATEDS] = rows["dones"]
-    needed = [Columns.EPS_ID, Columns.OBS, Columns.ACTIONS, Columns.REWARDS, Columns.TERMINATEDS]
-    if config.ignore_final_observation and Columns.OBS in rows:
-        rows[Columns.NEXT_OBS] = np.zeros_like(rows[Columns.OBS])
-    missing = [name for name in [*needed, Columns.NEXT_OBS] if name not in rows]
-    if missing:
-        raise AdapterError(
-            f"{config.input_}: expected columns {', '.join([*needed, Columns.NEXT_OBS])}, found {', '.join(rows)}; "
-            "name yours with input_read_schema"
-        )
-    rows.setdefault(Columns.TRUNCATEDS, np.zeros(len(rows[Columns.REWARDS]), bool))
-    return rows
-
-
-def _joined(parts: list[NDArray[Any]]) -> NDArray[Any]:
-    """The blocks of a column; vectors that Arrow keeps as lists become one array, whatever has no common shape stays."""
-    column = np.concatenate(parts)
-    if column.dtype != object or len(column) == 0 or not isinstance(column[0], np.ndarray):
-        return column
-    return np.stack(list(column)) if len({np.shape(row) for row in column}) == 1 else column
-
-
-def _episode_by_episode(rows: _Rows, *, source: str) -> tuple[_Rows, Dataset]:
-    """The rows of each episode together, in the order in which episodes first appear; and the same rows as a dataset."""
-    for name in (Columns.OBS, Columns.ACTIONS, Columns.NEXT_OBS):
-        if rows[name].dtype.kind not in "biuf":
-            raise AdapterError(
-                f"{source}: column {name!r}: expected arrays of one shape, found {type(rows[name][0]).__name__} objects; "
-                "compressed columns and dictionaries cannot be read (record with output_compress_columns=[])"
-            )
-    ids = np.asarray(rows[Columns.EPS_ID]).astype(str).astype(object)
-    _, first, of_row = np.unique(ids, return_index=True, return_inverse=True)
-    order = np.argsort(first[of_row], kind="stable")
-    rows = {name: column[order] for name, column in rows.items()}
-    count = len(ids)
-    terminated = as_flags(rows[Columns.TERMINATEDS], key=Columns.TERMINATEDS, num_steps=count, source=source)
-    truncated = as_flags(rows[Columns.TRUNCATEDS], key=Columns.TRUNCATEDS, num_steps=count, source=source)
-    rewards = as_rewards(rows[Columns.REWARDS], key=Columns.REWARDS, num_steps=count, source=source)
-    return rows, Dataset.assemble(
-        episodes=segment_by_id(ids[order], terminated, truncated, next_known=True, source=source),
-        observations=ArrayColumn(rows[Columns.OBS]),
-        actions=ArrayColumn(rows[Columns.ACTIONS]),
-        rewards=ArrayColumn(rewards),
-        next_observations=ArrayColumn(rows[Columns.NEXT_OBS]),
-        source=source,
-    )

@@ -21,6 +21,7 @@ from numpy.typing import NDArray
 
 from upweight.adapters.draws import Draws, GivenWeighting, episode_weights
 from upweight.adapters.host import imports_from
+from upweight.adapters.transition_rows import TransitionRows
 from upweight.base.errors import AdapterError
 from upweight.base.files import read_json, write_json
 from upweight.data.columns import ArrayColumn
@@ -177,16 +178,9 @@ class DatasetStorage(TensorStorage):
     supports_conditional_update = False
 
     def __init__(self, dataset: Dataset) -> None:
-        if not isinstance(dataset, Dataset):
-            raise AdapterError(f"expected an upweight.Dataset (see upweight.load), found {type(dataset).__name__}")
-        self.dataset = dataset
-        self._ends = np.cumsum(dataset.num_transitions)  # [N] the row after each episode
-        self._shifts = dataset.starts - (self._ends - dataset.num_transitions)  # [N] from a row to its step
-        count = int(self._ends[-1])
-        if count == 0:
-            raise AdapterError(f"{dataset.source}: expected transitions that can be learned from, found none")
+        self._rows = TransitionRows(dataset)
         looks = self._gather(np.zeros(1, np.int64)).to("meta")  # of a row, without any
-        super().__init__(looks.expand(count))
+        super().__init__(looks.expand(len(self._rows)))
 
     def __len__(self) -> int:
         return self.max_size
@@ -238,6 +232,11 @@ class DatasetStorage(TensorStorage):
         return f"DatasetStorage({len(self)} rows of {self.dataset})"
 
     @property
+    def dataset(self) -> Dataset:
+        """What is stored."""
+        return self._rows.dataset
+
+    @property
     def last_rows(self) -> NDArray[np.int64]:
         """Of every episode that has rows."""
         return _last_rows(self.dataset.num_transitions)
@@ -251,9 +250,7 @@ class DatasetStorage(TensorStorage):
     def _gather(self, rows: NDArray[np.int64]) -> Any:
         from tensordict import TensorDict
 
-        episode = np.searchsorted(self._ends, rows, side="right")  # [B]
-        batch = self.dataset.transitions(rows + self._shifts[episode])
-        done = rows + 1 == self._ends[episode]
+        batch, episode, done = self._rows.gather(rows)
         columns = {
             "observation": batch.observations,
             "action": batch.actions.astype(np.int64) if self.dataset.discrete_actions else batch.actions,
