@@ -1,6 +1,7 @@
 """Minari: weights from and in its metadata, and our datasets as its own."""
 
 import os
+import warnings
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -12,7 +13,7 @@ from scipy.stats import chisquare
 
 import upweight as uw
 from support.adapters import Adapted, check_adapter, numbered_dataset, steps_of
-from support.datasets import random_dataset
+from support.datasets import assert_same, random_dataset, rows_only
 
 pytestmark = pytest.mark.slow
 
@@ -249,6 +250,31 @@ def test_an_exported_mix_is_the_mix(folder: Path) -> None:
     np.testing.assert_allclose(episode_weights(theirs, "rw"), uw.ReturnWeighting()(mixed), rtol=1e-6)
     assert set(minari.list_local_datasets()) == {"mixes/hopper/small-v2", "test/part-v0", "test/part-v1"}
     assert not list(folder.rglob(".*"))  # nothing left of the writing
+
+
+@pytest.mark.parametrize("given", [{"next_known": True}, {}])
+def test_a_mix_is_written_episode_by_episode(given: dict[str, Any]) -> None:
+    from gymnasium import spaces
+
+    from upweight.adapters.minari import as_dataset, export_mix
+
+    class Space:
+        observation_space = spaces.Box(-np.inf, np.inf, (3,), np.float32)
+        action_space, spec = spaces.Box(-1, 1, (2,), np.float32), None
+
+    dataset, chosen = random_dataset(0, num_episodes=9, **given), [4, 0, 7, 7]
+    hidden = rows_only(dataset)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", uw.DataLossWarning)  # of last steps
+        expected = as_dataset(export_mix(dataset.subset(chosen), "mixes/whole-v0", env=Space()))
+        found = as_dataset(export_mix(hidden.subset(chosen), "mixes/gathered-v0", env=Space()))
+    assert_same(found, expected, metadata=False)
+    assert hidden._actions.most <= dataset.lengths.max()
+    nothing = uw.Dataset.from_arrays(
+        observations=np.zeros((2, 1)), actions=np.zeros(2), rewards=None, terminated=[0, 1]
+    )
+    with pytest.raises(uw.DatasetError, match="no rewards"):
+        export_mix(nothing, "mixes/nothing-v0")
 
 
 def test_nothing_is_overwritten() -> None:

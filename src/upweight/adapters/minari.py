@@ -18,6 +18,7 @@ from upweight.adapters.draws import GivenWeighting, episode_weights as weights_o
 from upweight.adapters.host import imports_from
 from upweight.base.errors import AdapterError, DataLossWarning, WeightingError
 from upweight.base.files import atomic_target
+from upweight.data.columns import Column
 from upweight.data.dataset import Dataset
 from upweight.io.minari import read, write
 from upweight.samplers.episode import EpisodeSampler
@@ -166,24 +167,25 @@ def _free_path(dataset_id: str) -> Path:
 def _described(env: Any, dataset: Dataset) -> dict[str, str]:
     """What Minari keeps about an environment: its spaces, and how to make it."""
     described = {
-        "observation_space": serialize_space(_space_of(env.observation_space, dataset.observations, "observations")),
-        "action_space": serialize_space(_space_of(env.action_space, dataset.actions, "actions")),
+        "observation_space": serialize_space(_space_of(env.observation_space, dataset._observations, "observations")),
+        "action_space": serialize_space(_space_of(env.action_space, dataset._actions, "actions")),
     }
     return described if env.spec is None else {**described, "env_spec": env.spec.to_json()}
 
 
-def _space_of(space: Any, values: NDArray[Any], what: str) -> Any:
+def _space_of(space: Any, column: Column, what: str) -> Any:
     """The environment's space, in the dtype of the data [M, ...]."""
     from gymnasium import spaces
 
-    if isinstance(space, spaces.Discrete) and values.ndim == 1 and values.dtype.kind in "iu":
-        if space.start <= values.min() and values.max() < space.start + space.n:
+    kind, shape = column.dtype, column.shape[1:]
+    if isinstance(space, spaces.Discrete) and shape == () and kind.kind in "iu":
+        if space.start <= column.read().min() and column.read().max() < space.start + space.n:
             return space
-    elif isinstance(space, spaces.Box) and space.shape == values.shape[1:] and space.dtype.kind == values.dtype.kind:
+    elif isinstance(space, spaces.Box) and space.shape == shape and space.dtype.kind == kind.kind:
         with np.errstate(over="ignore"):  # a bound beyond the dtype is none
-            low, high = space.low.astype(values.dtype), space.high.astype(values.dtype)
-        return spaces.Box(low, high, dtype=values.dtype.type)
+            low, high = space.low.astype(kind), space.high.astype(kind)
+        return spaces.Box(low, high, dtype=kind.type)
     raise AdapterError(
-        f"the {what} are {values.dtype} of shape {values.shape[1:]} from {values.min()} to {values.max()}, "
+        f"the {what} are {kind} of shape {shape} from {column.read().min()} to {column.read().max()}, "
         f"which does not fit the environment's {space}"
     )

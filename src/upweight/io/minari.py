@@ -19,6 +19,7 @@ from upweight.base.progress import track
 from upweight.data.columns import Column
 from upweight.data.dataset import Dataset
 from upweight.data.segment import Episodes
+from upweight.data.success import NO_REWARDS
 from upweight.io.format import Format, losses, reading
 from upweight.io.minari_storage import HDF5_FILE, episode_flags, field_space, open_storage
 
@@ -60,6 +61,8 @@ def write(dataset: Dataset, path: Path) -> list[str]:
     minari = require("minari", extra="minari", purpose="writing Minari datasets")
     from minari.dataset.minari_storage import MinariStorage
 
+    if not dataset.has_rewards:
+        raise DatasetError(f"{dataset.source}: {NO_REWARDS}")
     episodes = dataset.episodes
     lost = losses(dataset, "last steps", "own next observations")
     if (unknown := int((episodes.terminated & ~episodes.final_known).sum())) > 0:
@@ -73,9 +76,12 @@ def write(dataset: Dataset, path: Path) -> list[str]:
     storage.update_metadata({"dataset_id": _dataset_id(path.name), "minari_version": minari.__version__})
     storage.update_metadata({"upweight_metadata": json.dumps(dict(dataset.metadata))})
     kept = np.flatnonzero(dataset.num_transitions > 0)
+    entries = []
     for number in track(kept.tolist(), total=len(kept), description="writing episodes"):
-        storage.update_episodes([_buffer(minari, dataset, number)])
-    storage.update_episode_metadata(_episode_metadata(dataset, kept), range(len(kept)))
+        buffer = _buffer(minari, dataset, number)
+        storage.update_episodes([buffer])
+        entries.append(_episode_metadata(dataset, number, buffer.rewards))
+    storage.update_episode_metadata(entries, range(len(kept)))
     return lost
 
 
@@ -120,17 +126,17 @@ def _metadata(folder: Path) -> dict[str, Any]:
 def _spaces(dataset: Dataset) -> tuple[Any, Any]:
     from gymnasium import spaces
 
-    def box(array: NDArray[Any]) -> Any:
-        if array.dtype.kind == "f":
-            return spaces.Box(-np.inf, np.inf, array.shape[1:], array.dtype.type)
-        limits = np.iinfo(array.dtype) if array.dtype.kind in "iu" else None
+    def box(column: Column) -> Any:
+        kind = column.dtype
+        if kind.kind == "f":
+            return spaces.Box(-np.inf, np.inf, column.shape[1:], kind.type)
+        limits = np.iinfo(kind) if kind.kind in "iu" else None
         low, high = (0, 1) if limits is None else (limits.min, limits.max)
-        return spaces.Box(low, high, array.shape[1:], array.dtype.type)
+        return spaces.Box(low, high, column.shape[1:], kind.type)
 
-    actions = dataset.actions
-    if dataset.discrete_actions and actions.ndim == 1:
-        return box(dataset.observations), spaces.Discrete(dataset.num_actions or int(actions.max()) + 1)
-    return box(dataset.observations), box(actions)
+    if dataset.discrete_actions and dataset.action_shape == ():
+        return box(dataset._observations), spaces.Discrete(dataset.num_actions or int(dataset.actions.max()) + 1)
+    return box(dataset._observations), box(dataset._actions)
 
 
 def _dataset_id(name: str) -> str:
@@ -141,32 +147,21 @@ def _dataset_id(name: str) -> str:
 
 def _buffer(minari: Any, dataset: Dataset, number: int) -> Any:
     start, count = int(dataset.starts[number]), int(dataset.num_transitions[number])
-    steps = slice(start, start + count)
-    last = start + count - 1
-    final = dataset.next_observations[last : last + 1]
-    whole = count == dataset.lengths[number]
-    truncated = dataset.truncated[steps].copy()
-    if not whole:  # the dropped last step was the one with the flag
-        truncated[-1] = dataset.episodes.truncated[number]
+    steps = dataset.transitions(np.arange(start, start + count))
+    truncated = np.zeros(count, bool)
+    truncated[-1] = dataset.episodes.truncated[number]  # also where the last step was dropped
     return minari.data_collector.EpisodeBuffer(
-        observations=np.concatenate([dataset.observations[steps], final]),
-        actions=np.array(dataset.actions[steps]),
-        rewards=np.array(dataset.rewards[steps]),
-        terminations=np.array(dataset.terminated[steps]),
+        observations=np.concatenate([steps.observations, steps.next_observations[-1:]]),
+        actions=steps.actions,
+        rewards=steps.rewards,
+        terminations=steps.terminated,
         truncations=truncated,
     )
 
 
-def _episode_metadata(dataset: Dataset, kept: NDArray[np.int64]) -> list[dict[str, Any]]:
-    entries = []
-    for number in kept.tolist():
-        start = int(dataset.starts[number])
-        written = dataset.rewards[start : start + int(dataset.num_transitions[number])]
-        entry: dict[str, Any] = {"rewards_sum": float(written.sum(dtype=np.float64))}
-        if dataset.labels is not None:
-            entry["upweight_label"] = str(dataset.labels[number])
-        entries.append(entry)
-    return entries
+def _episode_metadata(dataset: Dataset, number: int, rewards: NDArray[Any]) -> dict[str, Any]:
+    entry: dict[str, Any] = {"rewards_sum": float(rewards.sum(dtype=np.float64))}
+    return entry if dataset.labels is None else {**entry, "upweight_label": str(dataset.labels[number])}
 
 
 def _is_minari(path: Path) -> bool:
