@@ -33,7 +33,7 @@ from d3rlpy.dataset import (
 
 import upweight as uw
 from support.adapters import Adapted, check_adapter, numbered_dataset, steps_of
-from support.datasets import random_dataset, with_arrays
+from support.datasets import random_dataset, rows_only, with_arrays
 from upweight.adapters.d3rlpy import WeightedReplayBuffer
 from upweight.adapters.draws import Draws
 
@@ -252,6 +252,44 @@ def test_a_packed_dataset_stays_on_the_disk(tmp_path: Any) -> None:
     np.testing.assert_array_equal(
         ours.sample_transition_batch(32).observations, theirs.sample_transition_batch(32).observations
     )
+
+
+@pytest.mark.parametrize("picker", [BasicTransitionPicker(), MultiStepTransitionPicker(n_steps=3, gamma=0.9)])
+def test_parts_of_packed_data_are_gathered(picker: Any) -> None:
+    """An episode, or the rows of a batch, at a time."""
+    chosen = [5, 0, 11, 5]
+    dataset = random_dataset(3, num_episodes=20)
+    hidden = rows_only(dataset)
+    ours, theirs = (
+        WeightedReplayBuffer(data.subset(chosen), "uniform", seed=1, transition_picker=picker)
+        for data in (hidden, dataset)
+    )
+    for _ in range(3):
+        mine, expected = (buffer.sample_transition_batch(6) for buffer in (ours, theirs))
+        for name in (
+            "observations",
+            "actions",
+            "rewards",
+            "next_observations",
+            "next_actions",
+            "terminals",
+            "intervals",
+        ):
+            np.testing.assert_array_equal(getattr(mine, name), getattr(expected, name))
+        one, other = (buffer.sample_trajectory(3) for buffer in (ours, theirs))
+        np.testing.assert_array_equal(one.observations, other.observations)
+    assert len(ours.episodes) == len(theirs.episodes) == len(ours.episodes[:9])
+    assert [len(episode) for episode in ours.episodes] == [len(episode) for episode in theirs.episodes]
+    assert hidden._observations.most <= max(6, dataset.lengths.max())
+
+
+def test_nothing_to_draw() -> None:
+    ends = {"terminated": np.zeros(2, bool), "truncated": np.ones(2, bool)}
+    single = uw.Dataset.from_arrays(
+        observations=np.zeros((2, 1)), actions=np.zeros((2, 1)), rewards=np.zeros(2), **ends
+    )
+    with pytest.raises(uw.WeightingError, match="at least one episode with a transition"):
+        WeightedReplayBuffer(single, "uniform")
 
 
 def test_tuple_observations() -> None:

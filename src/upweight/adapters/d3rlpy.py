@@ -15,13 +15,14 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from upweight.adapters.d3rlpy_internals import PickedColumns, episode_being_written
+from upweight.adapters.d3rlpy_internals import episode_being_written, picked
 from upweight.adapters.draws import Draws, GivenWeighting
 from upweight.adapters.host import imports_from
 from upweight.base.errors import AdapterError, DataLossWarning, UpweightWarning
-from upweight.data.columns import ArrayColumn, Column, EpisodesColumn
+from upweight.data.columns import ArrayColumn, Column, EpisodesColumn, read_only
 from upweight.data.dataset import Dataset
 from upweight.data.segment import Episodes
+from upweight.io.packed import MappedColumn
 
 with imports_from("d3rlpy", extra="d3rlpy", oldest="2.8", below="2.9"):
     from d3rlpy.constants import ActionSpace
@@ -41,6 +42,7 @@ with imports_from("d3rlpy", extra="d3rlpy", oldest="2.8", below="2.9"):
 
 # Observations of more bytes than this are not copied: moving them costs more than d3rlpy's way of finding them.
 _LARGEST_COPIED_ROW = 4096
+_COLUMNS = ("observations", "actions", "rewards")  # of an episode
 
 
 class WeightedReplayBuffer(ReplayBuffer):
@@ -66,7 +68,8 @@ class WeightedReplayBuffer(ReplayBuffer):
         picker = transition_picker or getattr(source, "transition_picker", None) or BasicTransitionPicker()
         gathers = type(picker) is BasicTransitionPicker
         log = _log_of_dataset(source) if isinstance(source, Dataset) else _log_of_buffer(source, gathers)
-        space, size = _actions_of(source, log.dataset.actions, action_space, action_size)
+        space, size = _actions_of(source, log.dataset, action_space, action_size)
+        self._draws = Draws.of(log.dataset, weighting, seed)  # refuses episodes without a transition
         first = log.episodes[0]
         self._fixed = _FixedBuffer(log)
         super().__init__(
@@ -80,8 +83,7 @@ class WeightedReplayBuffer(ReplayBuffer):
             action_size=size,
             cache_size=1,  # room for episodes to be written, of which there will be none
         )
-        self._draws = Draws.of(log.dataset, weighting, seed)
-        self._columns = PickedColumns.of(log.dataset) if gathers and log.in_memory else None
+        self._flat = log.dataset if gathers and log.is_flat else None
 
     def sample_transition(self) -> Transition:
         return self._transitions_at(self._draws.rows(1))[0]
@@ -89,9 +91,9 @@ class WeightedReplayBuffer(ReplayBuffer):
     def sample_transition_batch(self, batch_size: int) -> TransitionMiniBatch:
         rows = self._draws.rows(batch_size)
         transitions = self._transitions_at(rows)
-        if self._columns is None:
+        if self._flat is None:
             return TransitionMiniBatch.from_transitions(list(transitions))
-        return TransitionMiniBatch(**self._columns.gather(rows), transitions=transitions)
+        return TransitionMiniBatch(**picked(self._flat, rows), transitions=transitions)
 
     def sample_trajectory(self, length: int) -> PartialTrajectory:
         return self._slices_to(self._draws.rows(1), length)[0]
@@ -135,7 +137,7 @@ class WeightedReplayBuffer(ReplayBuffer):
 def as_dataset(source: Any) -> Dataset:
     """The episodes of a replay buffer; its actions are discrete if d3rlpy says so."""
     dataset = _log_of_buffer(source, gathers=False).dataset
-    space, size = _actions_of(source, dataset.actions, None, None)
+    space, size = _actions_of(source, dataset, None, None)
     return dataset.with_num_actions(size) if space == ActionSpace.DISCRETE else dataset
 
 
@@ -143,16 +145,16 @@ class _Log(NamedTuple):
     """The same N episodes twice: as a flat log of M steps to weight and draw, and as d3rlpy's objects."""
 
     dataset: Dataset
-    episodes: list[EpisodeBase]  # [N]
-    in_memory: bool  # the dataset's observations are d3rlpy's, row by row, and lie in one array [M, ...]
+    episodes: Sequence[EpisodeBase]  # as in d3rlpy's own buffers, without those that have no transition
+    is_flat: bool  # the dataset's observations are d3rlpy's, row by row [M, ...]
 
 
 class _FixedBuffer(BufferProtocol):
-    """The episodes that were weighted; like d3rlpy's own buffers it leaves out those without a transition."""
+    """The episodes that were weighted."""
 
     def __init__(self, log: _Log) -> None:
         kept = np.flatnonzero(log.dataset.num_transitions)
-        self._episodes = tuple(log.episodes[number] for number in kept)
+        self._episodes = log.episodes
         self._starts = log.dataset.starts[kept]  # rows of the log
         self._ends = np.cumsum(log.dataset.num_transitions[kept])  # transitions, counted through
 
@@ -227,13 +229,13 @@ def _log_of_dataset(dataset: Dataset) -> _Log:
         episodes=_ending_in_the_unknown(ends.lengths, ends.terminated, ends.truncated, ends.complete),
         observations=_at_least_2d(dataset._observations),
         actions=_at_least_2d(dataset._actions),
-        rewards=ArrayColumn(dataset.rewards),
+        rewards=dataset._rewards,
         returns=dataset.returns,
         labels=dataset.labels,
         metadata=dataset.metadata,
         source=dataset.source,
     )
-    return _Log(seen_by_d3rlpy, _sliced(seen_by_d3rlpy), in_memory=True)
+    return _Log(seen_by_d3rlpy, _SlicedEpisodes(seen_by_d3rlpy), is_flat=True)
 
 
 def _at_least_2d(column: Column) -> Column:
@@ -241,19 +243,35 @@ def _at_least_2d(column: Column) -> Column:
     return column if len(column.shape) > 1 else ArrayColumn(column.read()[:, None])
 
 
-def _sliced(dataset: Dataset) -> list[EpisodeBase]:
-    """The episodes of a dataset as d3rlpy's, sharing its arrays."""
-    rewards = dataset.rewards[:, None]  # [M, 1]
-    spans = zip(dataset.starts.tolist(), dataset.lengths.tolist(), dataset.episodes.terminated.tolist(), strict=True)
-    return [
-        Episode(
-            dataset.observations[start : start + length],
-            dataset.actions[start : start + length],
-            rewards[start : start + length],
-            terminated,
-        )
-        for start, length, terminated in spans
-    ]
+class _SlicedEpisodes(Sequence[EpisodeBase]):
+    """The episodes of a dataset as d3rlpy's, each made when somebody looks.
+
+    They share the dataset's arrays, memory maps too. Rows of maps that are joined, or taken in part, are gathered.
+    """
+
+    def __init__(self, dataset: Dataset) -> None:
+        self._dataset, self._kept = dataset, np.flatnonzero(dataset.num_transitions)
+        for name in _COLUMNS:
+            if not getattr(dataset, f"_{name}").is_mapped:
+                getattr(dataset, name)  # is read now, and checked
+
+    def __len__(self) -> int:
+        return len(self._kept)
+
+    def __getitem__(self, index: Any) -> Any:
+        if isinstance(index, slice):
+            return [self[place] for place in range(*index.indices(len(self)))]
+        number = int(self._kept[index])
+        first = int(self._dataset.starts[number])
+        last = first + int(self._dataset.lengths[number])
+        observations, actions, rewards = (self._steps(name, first, last) for name in _COLUMNS)
+        return Episode(observations, actions, rewards[:, None], bool(self._dataset.episodes.terminated[number]))
+
+    def _steps(self, name: str, first: int, last: int) -> NDArray[Any]:
+        column = getattr(self._dataset, f"_{name}")
+        if column.is_mapped and not isinstance(column, MappedColumn):
+            return read_only(column.rows(np.arange(first, last)))
+        return getattr(self._dataset, name)[first:last]
 
 
 # ---- from d3rlpy's buffers ----------------------------------------------------------------------------------------------
@@ -281,8 +299,8 @@ def _log_of_buffer(source: Any, gathers: bool) -> _Log:
     are_arrays = all(isinstance(episode.observations, np.ndarray) for episode in episodes)
     bytes_per_row = observations.dtype.itemsize * math.prod(observations.shape[1:])
     if gathers and are_arrays and bytes_per_row <= _LARGEST_COPIED_ROW:
-        return _Log(dataset, _sliced(dataset), in_memory=True)
-    return _Log(dataset, episodes, in_memory=False)
+        return _Log(dataset, _SlicedEpisodes(dataset), is_flat=True)
+    return _Log(dataset, [episodes[number] for number in np.flatnonzero(dataset.num_transitions)], is_flat=False)
 
 
 def _episodes_of(source: Any) -> list[EpisodeBase]:
@@ -340,29 +358,28 @@ def _warn_of_other_counts(source: Any, dataset: Dataset) -> None:
 
 
 # ---- actions ------------------------------------------------------------------------------------------------------------
-def _actions_of(
-    source: Any, actions: NDArray[Any], space: ActionSpace | None, size: int | None
-) -> tuple[ActionSpace, int]:
-    """The kind and number of actions: as given, else what ``source`` says, else what the actions [M, A] look like."""
+def _actions_of(source: Any, dataset: Dataset, space: ActionSpace | None, size: int | None) -> tuple[ActionSpace, int]:
+    """The kind and number of actions: as given, else what ``source`` says, else what those of ``dataset`` [M, A] look like."""
     known = getattr(source, "dataset_info", None)
     if space is None:
-        space = known.action_space if known else _apparent_space(source, actions)
+        space = known.action_space if known else _apparent_space(source, dataset)
     if size is None and known and known.action_space == space:
         size = known.action_size
     if size is None and isinstance(source, Dataset):
         size = source.num_actions
     if space == ActionSpace.DISCRETE:
-        return space, _number_of_choices(actions, size)
+        return space, _number_of_choices(dataset.actions, size)
     if space != ActionSpace.CONTINUOUS:
         raise AdapterError(f"expected ActionSpace.CONTINUOUS or ActionSpace.DISCRETE as action_space, found {space!r}")
-    if size not in (None, actions.shape[1]):
-        raise AdapterError(f"expected continuous actions of size {size}, found {actions.shape[1]} numbers per action")
-    return space, actions.shape[1]
+    (width,) = dataset.action_shape
+    if size not in (None, width):
+        raise AdapterError(f"expected continuous actions of size {size}, found {width} numbers per action")
+    return space, width
 
 
-def _apparent_space(source: Any, actions: NDArray[Any]) -> ActionSpace:
+def _apparent_space(source: Any, dataset: Dataset) -> ActionSpace:
     """Our datasets tell by the dtype; d3rlpy's episodes may hold choices as floats."""
-    discrete = source.discrete_actions if isinstance(source, Dataset) else _are_whole(actions)
+    discrete = source.discrete_actions if isinstance(source, Dataset) else _are_whole(dataset.actions)
     return ActionSpace.DISCRETE if discrete else ActionSpace.CONTINUOUS
 
 

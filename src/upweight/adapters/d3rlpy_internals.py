@@ -3,7 +3,7 @@
 The tests compare both with d3rlpy itself. Nothing else in the adapter depends on how d3rlpy does things.
 """
 
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -12,39 +12,30 @@ from upweight.base.errors import AdapterError
 from upweight.data.dataset import Dataset
 
 
-class PickedColumns(NamedTuple):
-    """Arrays of all M steps, from which d3rlpy's ``BasicTransitionPicker`` would take one transition after the other."""
+def picked(dataset: Dataset, rows: NDArray[np.int64]) -> dict[str, NDArray[np.float32]]:
+    """The arrays of a ``TransitionMiniBatch`` of ``rows`` [B]; ``BasicTransitionPicker`` would pick them one after the other.
 
-    observations: NDArray[Any]  # [M, ...]
-    actions: NDArray[Any]  # [M, A]
-    rewards: NDArray[Any]  # [M, 1]
-    terminal: NDArray[np.bool_]  # [M]
+    Bit for bit: zeros follow a terminal step.
+    """
 
-    @classmethod
-    def of(cls, dataset: Dataset) -> "PickedColumns":
-        return cls(dataset.observations, dataset.actions, dataset.rewards[:, None], dataset.terminated)
+    def float32(name: str, index: NDArray[np.int64]) -> NDArray[np.float32]:
+        return dataset._rows(name, index).astype(np.float32, copy=False)
 
-    def gather(self, rows: NDArray[np.int64]) -> dict[str, NDArray[np.float32]]:
-        """The arrays of a ``TransitionMiniBatch`` of ``rows`` [B], bit for bit: zeros follow a terminal step."""
-        terminal = self.terminal[rows]  # [B]
-        following = rows + ~terminal  # [B] a step that is not terminal is drawn only if its episode goes on
-        next_observations = _float32_rows(self.observations, following)  # [B, ...]
-        next_actions = _float32_rows(self.actions, following)  # [B, A]
-        next_observations[terminal] = 0.0
-        next_actions[terminal] = 0.0
-        return {
-            "observations": _float32_rows(self.observations, rows),
-            "actions": _float32_rows(self.actions, rows),
-            "rewards": _float32_rows(self.rewards, rows),
-            "next_observations": next_observations,
-            "next_actions": next_actions,
-            "terminals": terminal[:, None].astype(np.float32),
-            "intervals": np.ones((len(rows), 1), np.float32),
-        }
-
-
-def _float32_rows(array: NDArray[Any], rows: NDArray[np.int64]) -> NDArray[np.float32]:
-    return array[rows].astype(np.float32, copy=False)
+    terminal = dataset.terminated[rows]  # [B]
+    following = rows + ~terminal  # [B] a step that is not terminal is drawn only if its episode goes on
+    next_observations = float32("observations", following)  # [B, ...]
+    next_actions = float32("actions", following)  # [B, A]
+    next_observations[terminal] = 0.0
+    next_actions[terminal] = 0.0
+    return {
+        "observations": float32("observations", rows),
+        "actions": float32("actions", rows),
+        "rewards": float32("rewards", rows)[:, None],
+        "next_observations": next_observations,
+        "next_actions": next_actions,
+        "terminals": terminal[:, None].astype(np.float32),
+        "intervals": np.ones((len(rows), 1), np.float32),
+    }
 
 
 def episode_being_written(buffer: Any) -> Any:
