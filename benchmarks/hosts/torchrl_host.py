@@ -1,45 +1,66 @@
 """TorchRL: the cost of a batch from a replay buffer, and behaviour cloning with its own loss."""
 
+import atexit
+import shutil
+import tempfile
 import warnings
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 from tensordict.nn import TensorDictModule
-from torchrl.data import RandomSampler, TensorDictReplayBuffer, TensorStorage
+from torchrl.data import LazyMemmapStorage, RandomSampler, TensorDictReplayBuffer, TensorStorage
 from torchrl.data.replay_buffers.samplers import PrioritizedSampler, Sampler
+from torchrl.data.replay_buffers.storages import Storage
 from torchrl.modules import MLP
 from torchrl.objectives import BCLoss
 
 import upweight as uw
-from upweight.adapters.torchrl import EpisodeWeightedSampler, to_tensordict
+from upweight.adapters.torchrl import DatasetStorage, EpisodeWeightedSampler, to_tensordict
 
 SPEED_BATCH, BC_BATCH, LEARNING_RATE = 256, 64, 1e-3
 
 
 def speed_tasks(dataset: uw.Dataset) -> dict[str, Callable[[], object]]:
-    """One batch of 256 from a replay buffer, by sampler. The prioritized one is left out where TorchRL cannot build it."""
+    """One batch of 256 from a replay buffer, by sampler and storage: rows in memory, then rows on the disk.
+
+    The prioritized sampler is left out where TorchRL cannot build it.
+    """
     rows = to_tensordict(dataset)
-    samplers = {
-        "TorchRL RandomSampler (uniform)": RandomSampler(),
-        "TorchRL EpisodeWeightedSampler (ours)": EpisodeWeightedSampler(dataset, "rw", seed=0),
-        # rw draws from fewer rows, which the processor's caches then hold; this one draws from all, as the first does
-        "TorchRL EpisodeWeightedSampler (ours, uniform weights)": EpisodeWeightedSampler(dataset, "uniform", seed=0),
+    stored = TensorStorage(rows)
+    # rw draws from fewer rows, which the processor's caches then hold; those with uniform weights draw from all, as TorchRL's do
+    buffers: dict[str, tuple[Storage, Sampler]] = {
+        "TorchRL RandomSampler (uniform)": (stored, RandomSampler()),
+        "TorchRL EpisodeWeightedSampler (ours)": (stored, EpisodeWeightedSampler(dataset, "rw", seed=0)),
+        "TorchRL EpisodeWeightedSampler (ours, uniform weights)": (stored, _uniform(dataset)),
+        "TorchRL DatasetStorage (ours, uniform weights)": (DatasetStorage(dataset), _uniform(dataset)),
     }
-    tasks = {label: _buffer(rows, sampler, SPEED_BATCH).sample for label, sampler in samplers.items()}
     try:
-        prioritized = _prioritized(dataset, rows)
+        prioritized = {"TorchRL PrioritizedSampler (weighted)": _prioritized(dataset, rows).sample}
     except RuntimeError:  # its compiled trees fit one release of PyTorch
-        return tasks
-    return {**tasks, "TorchRL PrioritizedSampler (weighted)": prioritized.sample}
+        prioritized = {}
+    folder = Path(tempfile.mkdtemp(prefix="upweight-torchrl-"))
+    atexit.register(shutil.rmtree, folder, ignore_errors=True)
+    mapped = LazyMemmapStorage(len(rows), scratch_dir=folder / "torchrl")
+    mapped.set(range(len(rows)), rows)
+    packed = uw.pack(dataset, folder / "dataset.packed")
+    on_disk: dict[str, tuple[Storage, Sampler]] = {
+        "TorchRL LazyMemmapStorage (uniform)": (mapped, RandomSampler()),
+        "TorchRL DatasetStorage, packed (ours, uniform weights)": (DatasetStorage(packed), _uniform(packed)),
+    }
+    in_memory, from_disk = (
+        {label: _buffer(*parts, SPEED_BATCH).sample for label, parts in each.items()} for each in (buffers, on_disk)
+    )
+    return {**in_memory, **prioritized, **from_disk}
 
 
 def draw_observations(dataset: uw.Dataset, weighting: str, seed: int) -> Callable[[], NDArray[Any]]:
     """Observations [256, d] of a batch."""
     sampler = EpisodeWeightedSampler(dataset, weighting, seed=seed)
-    buffer = _buffer(to_tensordict(dataset), sampler, SPEED_BATCH)
+    buffer = _buffer(DatasetStorage(dataset), sampler, SPEED_BATCH)
     return lambda: buffer.sample()["observation"].numpy()
 
 
@@ -60,7 +81,7 @@ def train_bc(
         warnings.filterwarnings("ignore", message="The name target_actor_network_params")  # TorchRL's, of its own class
         loss = BCLoss(TensorDictModule(policy, in_keys=["observation"], out_keys=["action"]), loss_function="l2")
     optimizer = torch.optim.Adam(loss.parameters(), lr=LEARNING_RATE)
-    buffer = _buffer(to_tensordict(dataset), EpisodeWeightedSampler(dataset, weighting, seed=seed), BC_BATCH)
+    buffer = _buffer(DatasetStorage(dataset), EpisodeWeightedSampler(dataset, weighting, seed=seed), BC_BATCH)
     for _ in range(updates):
         optimizer.zero_grad()
         loss(buffer.sample())["loss_bc"].backward()
@@ -73,15 +94,18 @@ def train_bc(
     return act
 
 
-def _buffer(rows: Any, sampler: Sampler, batch_size: int) -> TensorDictReplayBuffer:
-    """A buffer on ``rows`` themselves, so that several of them differ in nothing but the sampler."""
-    return TensorDictReplayBuffer(storage=TensorStorage(rows), sampler=sampler, batch_size=batch_size)
+def _buffer(storage: Storage, sampler: Sampler, batch_size: int) -> TensorDictReplayBuffer:
+    return TensorDictReplayBuffer(storage=storage, sampler=sampler, batch_size=batch_size)
+
+
+def _uniform(dataset: uw.Dataset) -> EpisodeWeightedSampler:
+    return EpisodeWeightedSampler(dataset, "uniform", seed=0)
 
 
 def _prioritized(dataset: uw.Dataset, rows: Any) -> TensorDictReplayBuffer:
     """TorchRL's own weights, one per row."""
     sampler = PrioritizedSampler(len(rows), alpha=1.0, beta=0.0)
-    buffer = _buffer(rows, sampler, SPEED_BATCH)
+    buffer = _buffer(TensorStorage(rows), sampler, SPEED_BATCH)
     probabilities = uw.EpisodeSampler(dataset, uw.ReturnWeighting()).probabilities()[dataset.trainable]
     buffer.update_priority(torch.arange(len(rows)), torch.as_tensor(probabilities * len(rows)))
     return buffer

@@ -42,7 +42,6 @@ with imports_from("d3rlpy", extra="d3rlpy", oldest="2.8", below="2.9"):
 
 # Observations of more bytes than this are not copied: moving them costs more than d3rlpy's way of finding them.
 _LARGEST_COPIED_ROW = 4096
-_COLUMNS = ("observations", "actions", "rewards")  # of an episode
 
 
 class WeightedReplayBuffer(ReplayBuffer):
@@ -244,34 +243,34 @@ def _at_least_2d(column: Column) -> Column:
 
 
 class _SlicedEpisodes(Sequence[EpisodeBase]):
-    """The episodes of a dataset as d3rlpy's, each made when somebody looks.
-
-    They share the dataset's arrays, memory maps too. Rows of maps that are joined, or taken in part, are gathered.
-    """
+    """The episodes of a dataset as d3rlpy's, each made when somebody looks: views of its arrays, or rows gathered from maps."""
 
     def __init__(self, dataset: Dataset) -> None:
-        self._dataset, self._kept = dataset, np.flatnonzero(dataset.num_transitions)
-        for name in _COLUMNS:
-            if not getattr(dataset, f"_{name}").is_mapped:
-                getattr(dataset, name)  # is read now, and checked
+        kept = np.flatnonzero(dataset.num_transitions)
+        self._starts, self._lengths, self._terminated = (
+            part[kept] for part in (dataset.starts, dataset.lengths, dataset.episodes.terminated)
+        )
+        self._columns = [_array_or_column(dataset, name) for name in ("observations", "actions", "rewards")]
 
     def __len__(self) -> int:
-        return len(self._kept)
+        return len(self._starts)
 
     def __getitem__(self, index: Any) -> Any:
         if isinstance(index, slice):
             return [self[place] for place in range(*index.indices(len(self)))]
-        number = int(self._kept[index])
-        first = int(self._dataset.starts[number])
-        last = first + int(self._dataset.lengths[number])
-        observations, actions, rewards = (self._steps(name, first, last) for name in _COLUMNS)
-        return Episode(observations, actions, rewards[:, None], bool(self._dataset.episodes.terminated[number]))
+        first = int(self._starts[index])
+        last = first + int(self._lengths[index])
+        observations, actions, rewards = (
+            column[first:last] if isinstance(column, np.ndarray) else read_only(column.rows(np.arange(first, last)))
+            for column in self._columns
+        )
+        return Episode(observations, actions, rewards[:, None], bool(self._terminated[index]))
 
-    def _steps(self, name: str, first: int, last: int) -> NDArray[Any]:
-        column = getattr(self._dataset, f"_{name}")
-        if column.is_mapped and not isinstance(column, MappedColumn):
-            return read_only(column.rows(np.arange(first, last)))
-        return getattr(self._dataset, name)[first:last]
+
+def _array_or_column(dataset: Dataset, name: str) -> NDArray[Any] | Column:
+    """The array of a field, checked, or its map; the column itself where its rows must be gathered from maps."""
+    column: Column = getattr(dataset, f"_{name}")
+    return column if column.is_mapped and not isinstance(column, MappedColumn) else getattr(dataset, name)
 
 
 # ---- from d3rlpy's buffers ----------------------------------------------------------------------------------------------
