@@ -2,6 +2,7 @@
 
 import json
 import pickle
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -15,8 +16,11 @@ from tensordict.nn import TensorDictModule
 from torchrl.data import (
     LazyTensorStorage,
     ListStorage,
+    RandomSampler,
     ReplayBuffer,
+    SamplerWithoutReplacement,
     Sequence,
+    SliceSampler,
     TensorDictReplayBuffer,
     TensorStorage,
 )
@@ -213,6 +217,17 @@ def test_rows_are_found_by_whatever_finds_them_in_a_tensordict() -> None:
             storage[index]
     with pytest.raises(uw.AdapterError, match="a column is not read as a whole; take it from some rows"):
         storage["observation"]
+
+
+def test_samplers_of_torchrl_draw_from_a_dataset() -> None:
+    rows, storage = to_tensordict(known_ends()), DatasetStorage(known_ends())
+    for sampler in (RandomSampler, SamplerWithoutReplacement, partial(SliceSampler, slice_len=2, strict_length=False)):
+        drawn = []
+        for given in (storage, TensorStorage(rows)):
+            generator = torch.Generator().manual_seed(0)
+            buffer = TensorDictReplayBuffer(storage=given, sampler=sampler(), batch_size=8, generator=generator)
+            drawn.append(buffer.sample())
+        assert_equal(*drawn)
 
 
 def test_rows_of_a_dataset_are_not_written() -> None:

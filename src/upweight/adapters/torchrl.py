@@ -187,6 +187,8 @@ class DatasetStorage(TensorStorage):
 
     def get(self, index: Any) -> Any:
         """The rows at a number, a slice, or numbers or a mask of any kind; or the flags ("next", "done") of all."""
+        if isinstance(index, tuple) and len(index) == 1:  # the one coordinate of a row
+            (index,) = index
         if isinstance(index, tuple) and index == _DONE:
             return self._done
         if isinstance(index, str | tuple):
