@@ -251,6 +251,8 @@ def test_several_packed_folders_are_one_after_the_other(tmp_path: Path) -> None:
     found = open_data(make_config("bc", paths, weighted("rw", 5)))
     uw.pack(dataset, tmp_path / "all.packed")
     assert_same_batches(found, open_data(make_config("bc", [str(tmp_path / "all.packed")], weighted("rw", 5))))
+    with pytest.raises(uw.AdapterError, match="packed folders alone, or none, found a.parquet among them"):
+        open_data(make_config("bc", [*paths, "a.parquet"], weighted("rw")))
 
 
 def test_of_a_packed_folder_nothing_but_the_drawn_rows_is_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

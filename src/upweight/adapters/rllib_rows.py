@@ -120,10 +120,11 @@ def _lost(dataset: Dataset) -> list[str]:
 # ---- read -------------------------------------------------------------------------------------------------------------
 def packed_dataset(config: Any) -> Dataset | None:
     """What lies in ``config.input_``, if that is folders that ``upweight pack`` wrote; None if RLlib is to read it."""
-    paths = _paths(config)
-    if config.input_filesystem is not None or not all(is_packed(path) for path in paths):
-        return None
-    return concat([load(path) for path in paths]) if len(paths) > 1 else load(paths[0])
+    others = [path for path in _paths(config) if config.input_filesystem is not None or not is_packed(path)]
+    datasets = [load(path.absolute()) for path in _paths(config) if path not in others]  # learners may be elsewhere
+    if datasets and others:
+        raise AdapterError(f"expected packed folders alone, or none, found {others[0]} among them: pack it too")
+    return None if others else concat(datasets) if len(datasets) > 1 else datasets[0]
 
 
 def read_rows(data: Any, config: Any) -> tuple[ArrayRows, Dataset]:
