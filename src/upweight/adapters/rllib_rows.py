@@ -178,7 +178,7 @@ def _blocks(data: Any, config: Any) -> list[Columns]:
 
 def _joined(parts: list[NDArray[Any]]) -> NDArray[Any]:
     """The blocks of a column; vectors that Arrow keeps as lists become one array, whatever has no common shape stays."""
-    column = np.concatenate(parts)
+    column = parts[0] if len(parts) == 1 else np.concatenate(parts)
     if column.dtype != object or len(column) == 0 or not isinstance(column[0], np.ndarray):
         return column
     return np.stack(list(column)) if len({np.shape(row) for row in column}) == 1 else column
@@ -195,7 +195,8 @@ def _episode_by_episode(rows: Columns, *, source: str) -> tuple[ArrayRows, Datas
     ids = np.asarray(rows[EPISODE]).astype(str).astype(object)
     _, first, of_row = np.unique(ids, return_index=True, return_inverse=True)
     order = np.argsort(first[of_row], kind="stable")
-    rows = {name: column[order] for name, column in rows.items()}
+    if (np.diff(order) != 1).any():
+        rows = {name: column[order] for name, column in rows.items()}
     count = len(ids)
     terminated = as_flags(rows[TERMINATED], key=TERMINATED, num_steps=count, source=source)
     truncated = as_flags(rows[TRUNCATED], key=TRUNCATED, num_steps=count, source=source)
