@@ -28,7 +28,7 @@ from upweight.report.statistics.ranks import rank_correlation
 from upweight.selection.rule import Baseline, Evidence, SelectionRule, without_common_luck
 
 RESAMPLES, TOPS = 2000, (1, 3, 5)
-WAYS = {"held_out": "DOPE's", "quick": "quick", "all": "DOPE's, all episodes"}
+WAYS = {"held_out": "DOPE's", "quick": "quick", "all": "DOPE's, all episodes", "earlier": "DOPE's, earlier run"}
 GRID = {
     "pessimism": (0.0, 1.0, 2.0, 4.0),
     "margin": (0.0, 1.0, 2.0, 3.0, 5.0, 8.0),
@@ -56,14 +56,17 @@ OTHERS = ("own Q, within algorithms", "always RW 0.1", "random")
 
 # ---- rankings -------------------------------------------------------------------------------------------------------
 def read(paths: Iterable[str | Path]) -> dict[Key, list[Row]]:
-    """Rows of each dataset and way of fitting, without policies whose critics diverged."""
+    """Rows of each dataset and way of fitting, without policies whose critics diverged.
+
+    A dataset counts once: what a later file has of it takes the place of an earlier one's, which become a way of their own.
+    """
     found: dict[Key, list[Row]] = {}
     for path in paths:
-        new: dict[Key, list[Row]] = {}  # in the place of those of an earlier file
+        new: dict[Key, list[Row]] = {}
         for row in map(json.loads, Path(path).read_text().splitlines()):
             if np.isfinite(row["fqe"]).all():
                 new.setdefault((row["dataset"], row["fit"]), []).append(row)
-        found |= new
+        found |= {(name, "earlier"): found[name, way] for name, way in found.keys() & new.keys()} | new
     return dict(sorted(found.items(), key=lambda each: (list(WAYS).index(each[0][1]), each[0])))
 
 
@@ -102,6 +105,10 @@ def finished(rows: list[Row], **wanted: Any) -> NDArray[np.int64]:
     )
 
 
+def candidate(row: Row) -> str:
+    return f"{row['algorithm']} {row['weighting']}"
+
+
 def own_q(rows: list[Row], true: Floats) -> Floats:
     """Mean of the measures within algorithms."""
     names = sorted({row["algorithm"] for row in rows if row["own_q"] is not None})
@@ -136,7 +143,7 @@ def decide(rows: list[Row], rule: SelectionRule) -> dict[str, Any]:
     """What the rule takes among finished candidates, and what that is worth beside RW 0.1 and BC on all data."""
     true, groups = truth(rows), dict[str, list[int]]()
     for place in finished(rows):
-        groups.setdefault(f"{rows[place]['algorithm']} {rows[place]['weighting']}", []).append(int(place))
+        groups.setdefault(candidate(rows[place]), []).append(int(place))
     worth = {name: float(true[places].mean()) for name, places in groups.items()}
     base = next(name for name in groups if name in {"bc uniform", "discrete_bc uniform"})
     made = [_evidence(name, [rows[place] for place in places]) for name, places in groups.items()]

@@ -9,7 +9,7 @@ import numpy as np
 
 from measure import RESULTS
 from scores_page import Rows, markdown
-from selection_analysis import WAYS, over_datasets, read, truth
+from selection_analysis import WAYS, candidate, finished, over_datasets, read, truth
 from upweight.report.figures.drawing import add_legend, as_file, as_svg, finish, new_figure, style_of
 from upweight.report.names import WeightingName
 
@@ -48,11 +48,13 @@ def verdict(found: dict[str, Any]) -> str:
     chosen = {name: each["gain"] for name, each in made.items() if each["chosen"] is not None}
     gains, tasks = np.array(list(chosen.values())), {name.split("-")[0] for name in made}
     always = {name: each["bc rw 0.1"] - each["rw 0.1"] for name, each in made.items()}
+    kept = {name: chosen.get(name, each["clone"] - each["rw 0.1"]) for name, each in made.items()}
     return (
         f"On {len(made)} datasets of {len(tasks)} tasks the rule chooses on {len(gains)}; {(gains < 0).sum()} choices are worse "
         f"than RW 0.1, {(gains < -0.05).sum()} by more than 0.05. Beside always RW 0.1, mean over datasets, an abstention "
-        f"counting as RW 0.1: {_gain(_gains(made))}. Without the veto on estimates that few episodes were worth: "
-        f"{_gain(_gains(rules['no veto']))}. With thresholds chosen on the other tasks: {_gain(_gains(rules['others']))}. "
+        f"counting as RW 0.1: {_gain(_gains(made))}; an abstention counting as BC on all data: {_gain(kept)}. Without the "
+        f"veto on estimates that few episodes were worth: {_gain(_gains(rules['no veto']))}. With "
+        f"thresholds chosen on the other tasks: {_gain(_gains(rules['others']))}. "
         f"Always BC with RW 0.1, without looking: {_gain(always)}."
     )
 
@@ -75,13 +77,16 @@ def ranking_rows(found: dict[str, Any]) -> Rows:
 
 
 def choice_rows(found: dict[str, Any]) -> Rows:
-    rows: Rows = [("dataset", "critics", "Spearman", "regret@1", "the rule takes", "its score", "RW 0.1", "best", "BC")]
+    columns = {"RW 0.1": "rw 0.1", "BC, RW 0.1": "bc rw 0.1", "BC": "clone", "best": "best"}
+    rows: Rows = [("dataset", "critics", "Spearman", "regret@1", "the rule takes", "gain", "its score", *columns)]
     for each in found["results"]:
         dataset, way = each["dataset"], each["fit"]
         made = found["rule"][way]["defaults"][dataset]
         rank, regret = (f"{value[0]:.2f}" for value in each["FQE, mean"][:2])
-        taken = ("*abstains*", "") if made["chosen"] is None else (made["chosen"], f"{made['score']:.2f}")
-        scores = (f"{made[key]:.2f}" for key in ("rw 0.1", "best", "clone"))
+        taken: tuple[str, ...] = ("*abstains*", "", "")
+        if made["chosen"] is not None:
+            taken = (made["chosen"], f"{made['gain']:+.2f}", f"{made['score']:.2f}")
+        scores = (f"{made[key]:.2f}" for key in columns.values())
         rows.append((dataset, WAYS[way], rank, regret, *taken, *scores))
     return rows
 
@@ -97,7 +102,8 @@ def speed_rows() -> Rows:
 
 
 def picture() -> str:
-    """Mean estimates beside true scores, one panel per dataset."""
+    """Mean estimates beside true scores, one panel per dataset, with a ring around what the rule takes."""
+    made = stored("selection_analysis")["rule"][MAIN]["defaults"]
     datasets = {key: rows for key, rows in read(STUDIES).items() if key[1] == MAIN}
     lines = -(-len(datasets) // _COLUMNS)
     figure = new_figure(0.5 + _PANEL * lines, "True score (up) beside the estimate (across) of every policy", width=7.2)
@@ -111,7 +117,12 @@ def picture() -> str:
             (handles[name],) = axis.plot(
                 x, truth(mine), style.marker, color=style.color, markersize=3, alpha=0.6, linewidth=0
             )
-        finish(axis, title=key[0], width=7.2 / _COLUMNS)
+        taken = [rows[place] for place in finished(rows) if candidate(rows[place]) == made[key[0]]["chosen"]]
+        x = [np.mean(row["fqe"]) for row in taken]
+        (handles["the rule's choice"],) = axis.plot(
+            x, truth(taken), "o", color="black", markersize=7, fillstyle="none", clip_on=False
+        )
+        finish(axis, title=key[0] if taken else f"{key[0]}: abstains", width=7.2 / _COLUMNS)
     for axis in axes[len(datasets) :]:
         axis.set_visible(False)
     add_legend(figure, handles)
