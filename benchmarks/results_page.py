@@ -27,6 +27,7 @@ from measure import RESULTS
 from scores_page import (
     Rows,
     Study,
+    antmaze_rows,
     beside_the_paper,
     far_counts,
     markdown,
@@ -66,7 +67,9 @@ def pages(found: dict[str, Study]) -> dict[str, dict[str, str]]:
         "physics": physics("../benchmarks/results"),
         "runs": markdown(run_rows(found)),
         "means": means,
-        "claims": markdown(claim_rows(found)),
+        "claims": markdown(claim_rows(found, ["mixed"])),
+        "other claims": markdown(claim_rows(found, ["regular", "stochastic", "temperature", "percentage"])),
+        "antmaze": markdown(antmaze_rows(found)),
         "aggregates": markdown(aggregate_lines(found)),
         "cost": markdown(cost_rows(mixed)),
         "far": markdown(far_counts(beside_the_paper(found))),
@@ -119,13 +122,14 @@ def _by_library(name: str) -> dict[str, list[dict[str, Any]]]:
     return found
 
 
-def claim_rows(found: dict[str, Study]) -> Rows:
-    """How many checks support each claim, by algorithm, in the study that was made for it."""
-    methods = sort_methods(method for study in found.values() for method in study.results.methods)
+def claim_rows(found: dict[str, Study], names: list[str]) -> Rows:
+    """How many checks support the claims that some studies were made for, by algorithm."""
+    methods = sort_methods(method for name in names if name in found for method in found[name].results.methods)
     rows: Rows = [("claim", *methods)]
     for place, claim in enumerate(found["mixed"].claims):
-        study = found.get(ASKED_OF.get(claim.name, "mixed"))
-        support = study.claims[place].support() if study else {}
+        if (asked := ASKED_OF.get(claim.name, "mixed")) not in names:
+            continue
+        support = found[asked].claims[place].support() if asked in found else {}
         cells = [str(support[method]) if method in support and support[method].decided else "" for method in methods]
         rows.append((claim.text, *(cells if any(cells) else [NO_DATA] * len(methods))))
     return rows

@@ -4,6 +4,7 @@ Studies are files of ``Store.pack`` in benchmarks/results, named as the suites a
 
     upweight sweep paper/mixed --algorithm iql --set updates=250_000 -o mixed
     upweight sweep paper/regular --algorithm bc --algorithm td3_bc --algorithm iql --set updates=250_000 -o regular
+    upweight sweep paper/official_antmaze --algorithm iql --set updates=250_000 --set precision=bfloat16 -o official_antmaze
     upweight sweep paper/stochastic --scale quick --set seeds=5 -o stochastic
     upweight sweep paper/temperature --algorithm iql --set updates=250_000 -o temperature
     upweight sweep paper/percentage --algorithm iql --set updates=250_000 -o percentage
@@ -36,12 +37,14 @@ from upweight.studies.readers import open_store
 SUITES = {  # title, and the figures of a report that are shown
     "mixed": ("Mixed datasets", ("sigma", "improvement", "points", "gain", "performance")),
     "regular": ("Regular datasets", ("improvement", "points", "performance")),
+    "official_antmaze": ("Antmaze with the settings of the original codes", ("improvement",)),
     "stochastic": ("Stochastic control", ("sigma", "improvement", "points")),
     "temperature": ("Temperature", ("temperature",)),
     "percentage": ("Percentage", ("percentage",)),
     "hopper": ("Temperature and percentage in Hopper", ("temperature", "percentage")),  # on docs/results.md only
 }
 SIGMAS = (1, 5, 10, 50)
+MAZE_KINDS = {"umaze": ("", "-diverse"), "medium": ("-play", "-diverse"), "large": ("-play", "-diverse")}
 FAR = 0.15  # of normalised return: further from the paper, a cause is looked for
 Rows = list[tuple[str, ...]]
 
@@ -205,9 +208,25 @@ def mean_rows(study: Study) -> Rows:
         seeds = min(score.seeds for score in table.scores)
         head = f"**{table.method}**, {study.results.updates[table.method]:,} updates, {seeds} seeds"
         if (tasks := _tasks(table)) < all_tasks:
-            head += f", {' and '.join(sorted(task.capitalize() for task in tasks))} only"
+            *others, last = sorted(task.capitalize() for task in tasks)
+            head += f", {' and '.join([', '.join(others), last] if others else [last])} only"
         rows.append((head, *[""] * len(SIGMAS)))
         rows += [(name, *_means(table, place)) for place, name in enumerate(table.weightings)]
+    return rows
+
+
+def antmaze_rows(found: dict[str, Study]) -> Rows:
+    """Rates of success, by algorithm and weighting, with the paper's in brackets."""
+    mazes = [f"{maze}{kind}" for maze, kinds in MAZE_KINDS.items() for kind in kinds]
+    rows: Rows = [("", *mazes)]
+    for table in (table for name in ("regular", "official_antmaze") if name in found for table in found[name].tables):
+        scores = {dataset.name: cells for dataset, cells in table.rows}
+        chosen = [scores[f"antmaze-{maze}"] for maze in mazes]
+        rows.append((f"**{table.method}**", *[""] * len(mazes)))
+        for place, weighting in enumerate(table.weightings):
+            cells = [cell for each in chosen if (cell := each[place]) is not None]
+            papers = ["" if cell.paper is None else f" ({cell.paper:.2f})" for cell in cells]
+            rows.append((weighting, *(f"{cell.mean:.2f}{paper}" for cell, paper in zip(cells, papers, strict=True))))
     return rows
 
 

@@ -292,7 +292,7 @@ def test_pages_take_any_algorithm_points_and_draws(results_page: Any, tmp_path: 
     assert 'src="images/mixed_sigma_iql_bfloat16.svg" alt="Return by share of good data, IQL, bfloat16"' in page
     (row,) = [row for row in results_page.cost_rows(study) if row[0] == "IQL, bfloat16"]
     assert row[1:3] == ("1,000", "10")
-    claims = {row[0]: row[1:] for row in results_page.claim_rows({"mixed": study})}
+    claims = {row[0]: row[1:] for row in results_page.claim_rows({"mixed": study}, ["mixed"])}
     assert claims["claim"] == ("BC", "IQL, bfloat16")
     assert claims["RW and AW beat Uniform at each sigma"][0] == "1 of 8 (1 over datasets, 7 without data)"
 
@@ -620,9 +620,9 @@ def test_what_bfloat16_costs(results_page: Any) -> None:
     assert f"from {max(others):.3f} to {min(others):.3f}. So **float32" in text
 
 
-def test_iql_in_two_tasks(tables: dict[str, ScoreTable]) -> None:
+def test_iql_in_three_tasks(tables: dict[str, ScoreTable]) -> None:
     found: dict[tuple[str, ...], list[float]] = {}
-    for dataset, name, score in cells(tables["IQL, bfloat16"], "Uniform", "RW", "AW", "Top-10%"):
+    for dataset, name, score in cells(tables["IQL, bfloat16"], "Uniform", "RW", "AW", "Top-10%", "Half"):
         task, kind, _, share = dataset.name.split("-")
         kind = "least" if (task, kind, share) == ("halfcheetah", "expert", "1") else kind
         found.setdefault((task, kind, "weighted" if name in ("RW", "AW") else name), []).append(score.mean)
@@ -632,12 +632,44 @@ def test_iql_in_two_tasks(tables: dict[str, ScoreTable]) -> None:
         return f"{shown[task, kind, 'weighted']}{between}{shown[task, kind, 'Uniform']}"
 
     text = text_of("docs/results.md")
-    assert f"RW and AW reach {pair('hopper', 'expert', ' at every share, Uniform ')}; with medium" in text
-    assert f"with medium data {pair('hopper', 'medium', ', Uniform ')}. There" in text
-    assert f"loses with medium data ({shown['hopper', 'medium', 'Top-10%']})" in text
+    assert f"they reach {pair('hopper', 'expert', ' at every share, Uniform ')}; with medium" in text
+    assert f"with medium data {pair('hopper', 'medium', ', Uniform ')}. In HalfCheetah" in text
     assert f"numbers: {pair('halfcheetah', 'least', ' with 1% of expert steps (Uniform ')})" in text
     assert f"{pair('halfcheetah', 'expert', ' with more (')})" in text
-    assert f"{pair('halfcheetah', 'medium', ' with medium data (')}). RW and AW are not" in text
+    assert f"{pair('halfcheetah', 'medium', ' with medium data (')}). In Walker2d" in text
+    assert f"In Walker2d {pair('walker2d', 'expert', ' with expert data (')})" in text
+    assert f"nobody gains: {pair('walker2d', 'medium', ', Uniform ')}." in text
+    assert f"the best of all on Walker2d's expert mixes ({shown['walker2d', 'expert', 'Half']})" in text
+
+
+def test_antmaze_is_learned(studies: Any) -> None:
+    text = text_of("docs/results.md")
+    for name, method in (("regular", "BC, bfloat16"), ("regular", "IQL, bfloat16"), ("official_antmaze", None)):
+        found = checks_of(studies[name].claims)["regular"]
+        checks = [check for (each, _), check in found.items() if method in (None, each)]
+        rw, aw = (shown_of(check.improvement) for check in checks)
+        assert any(f"{rw}{between}{aw}" in text for between in (" and ", " (RW) and ")), (name, method)
+        assert not any(check.verdict == "worse" for check in checks)
+    beats_bc = checks_of(studies["regular"].claims)["offline RL"]
+    rw, aw = (f"{check.improvement.point:.2f}" for check in beats_bc.values() if check.improvement is not None)
+    assert f"with a probability of {rw} (RW) and {aw} (AW). On the mixes" in text
+    table = {table.method: table for table in studies["regular"].tables}["IQL, bfloat16"]
+    uniform = {dataset.name: scores[0].mean for dataset, scores in table.rows if scores[0] is not None}
+    larger = [score for name, score in uniform.items() if "umaze" not in name]
+    assert f"with IQL {min(larger):.2f} to {max(larger):.2f} in the larger mazes" in text
+    assert uniform["antmaze-umaze"] >= 0.5 and min(larger) > 0
+    assert len([run for name in ("regular", "official_antmaze") for run in studies[name].results.runs]) == 360
+
+
+def test_stochastic_control(studies: Any) -> None:
+    text, found = text_of("docs/results.md"), checks_of(studies["stochastic"].claims)
+    for name in ("stochastic", "stochastic top"):
+        rw, aw = (shown_of(check.improvement) for check in found[name].values())
+        assert f"{rw} and {aw}" in text
+    (table,) = studies["stochastic"].tables
+    places = [table.weightings.index(name) for name in ("RW", "AW", "Top-10%")]
+    least = [[scores[place].mean for place in places] for dataset, scores in table.rows if dataset.sigma == 1]
+    assert len(least) == 6 and all(min(row[:2]) > row[2] for row in least)  # "ahead of it on all six mixes"
 
 
 def _bounds(rows: Any) -> dict[str, list[float]]:
