@@ -19,7 +19,7 @@ _UNITS, _DEPTHS, _OUTPUTS, _INPUTS = (
     63,
 )  # of hidden layers; their number; at most out of and into a network
 # With fewer the GPU is not filled and XLA is faster: at 16 agents 1.2 to 1.5 times, except for CQL with its many rows, where it
-# is slower by as much (benchmarks/results/kernels_time.json).
+# is slower by as much (benchmarks/results/kernels_time_few.json).
 _MANY_AGENTS, _MANY_ROWS = 64, 2**18
 _log = logging.getLogger("upweight")
 
