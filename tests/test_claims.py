@@ -17,7 +17,7 @@ from upweight.engine.kernels.choice import worthwhile
 from upweight.engine.run import algorithm_config
 from upweight.inspection.choice import GOOD_BEGINNINGS
 from upweight.recipes.ladder import load_ladder
-from upweight.recipes.tasks import CLASSIC_TASKS, MUJOCO_TASKS
+from upweight.recipes.tasks import CLASSIC_TASKS, MAZE_TASKS, MUJOCO_TASKS
 from upweight.report.names import DatasetName
 from upweight.report.replicate import Check, Claim, replicate
 from upweight.report.results import Results, collect
@@ -161,6 +161,19 @@ def test_collecting(file: str, workers: int) -> None:
     assert [(row["dataset"], row["workers"]) for row in rows] == [(f"{task}-expert", workers) for task in MUJOCO_TASKS]
     head = f"[{workers} cores](../benchmarks/results/{file}.json)"
     assert table_row("docs/datasets.md", head) == [f"{row['seconds']:.0f}" for row in rows]
+
+
+def test_collecting_antmaze() -> None:
+    rows = stored("collecting_antmaze_16_cores")
+    assert [row["dataset"] for row in rows] == [f"{task}-expert" for task in MAZE_TASKS]
+    assert all(row["steps"] >= 500_000 and row["workers"] == 16 for row in rows)
+    one, two, three = (f"{row['seconds']:.0f}" for row in rows)
+    text = text_of("docs/datasets.md")
+    assert f"500,000 steps of the expert took {one}, {two} and {three} s (umaze, medium, large)" in text
+    found = {record["name"]: record["mean"] for record in open_store(RESULTS / "regular.jsonl").datasets()}
+    order = ("umaze", "umaze-diverse", "medium-play", "medium-diverse", "large-play", "large-diverse")
+    shares = [f"{found[f'antmaze-{name}']:.2f}" for name in order]
+    assert f"{', '.join(shares[:-1])} and {shares[-1]} of the episodes reach the goal" in text
 
 
 def load_benchmark(name: str) -> Any:
