@@ -102,7 +102,7 @@ def test_what_weighting_drops_is_shown() -> None:
     assert uniform.mass_per_start == pytest.approx(dict.fromkeys(uniform.mass_per_start, 0.25))
     assert rw.mass_per_start["poorest starts"] < 0.001
     assert aw.mass_per_start["poorest starts"] > 0.1
-    assert uniform.dropped_episodes == pytest.approx(0.01, abs=0.003)
+    assert uniform.dropped_episodes == 0
     assert rw.dropped_episodes > 0.7
     text = str(report)
     assert "% poorest starts" in text
@@ -115,6 +115,16 @@ def test_many_small_weights_that_come_to_nothing_are_dropped() -> None:
     assert uw.inspect(ds, weightings=[uw.ReturnWeighting(0.05)]).effects[1].dropped_episodes == pytest.approx(
         0.9975, abs=1e-4
     )
+
+
+def test_nothing_is_dropped_where_all_are_drawn_about_alike() -> None:
+    """Whatever the lengths; and what gets no weight is dropped, however little of the data it is."""
+    ds = random_dataset(num_episodes=300, max_length=50)
+    almost, few, half = np.linspace(0.9, 1.1, 300), np.r_[np.zeros(3), np.ones(297)], np.repeat([0.0, 1.0], 150)
+    uniform, near, second, without = uw.inspect(ds, weightings=[almost, half, few]).effects
+    assert (uniform.dropped_episodes, near.dropped_episodes) == (0, 0)
+    assert second.dropped_episodes == pytest.approx(0.5, abs=0.02)
+    assert without.dropped_episodes == pytest.approx(0.01, abs=0.003)
 
 
 def test_groups_of_starts_are_shown_only_where_they_matter() -> None:

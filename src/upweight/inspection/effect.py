@@ -23,6 +23,7 @@ from upweight.inspection.starts import GROUPS, Starts
 from upweight.weightings.weighting import Weighting
 
 _DROPPED = 0.01  # of the steps drawn, which the episodes that count as left out share
+_OF_THEIR_OWN = 0.1  # of what they would get uniformly: they get less than that too, so that uniform draws drop nothing
 
 
 @dataclass(frozen=True)
@@ -37,7 +38,7 @@ class Effect:
     hoeffding_radius: float  # half-width around weighted_return at the given confidence
     mass_per_label: dict[str, float] | None  # share of drawn steps
     mass_per_start: dict[str, float] | None  # the same by groups of starts, where they explain much of the returns
-    dropped_episodes: float  # share of the complete ones that together get under 1% of the drawn steps
+    dropped_episodes: float  # share of the complete ones that are left out
     early_share: float | None  # of the first 30 steps of episodes that are drawn, those of good episodes
 
 
@@ -78,9 +79,16 @@ def measure_effect(
         hoeffding_radius=hoeffding_radius(weights, return_range=spread, confidence=confidence),
         mass_per_label=None if dataset.labels is None else mass_per_label(weights, sizes, dataset.labels),
         mass_per_start=mass_per_start(weights, sizes, starts),
-        dropped_episodes=float(np.mean(np.cumsum(np.sort(mass[usable])) < _DROPPED)),
+        dropped_episodes=_dropped(mass[usable], sizes[usable] / sizes.sum()),
         early_share=None if good is None else early_share(weights, sizes, good.episodes),
     )
+
+
+def _dropped(drawn: NDArray[np.float64], uniformly: NDArray[np.float64]) -> float:
+    """Share of the episodes, those of least weight, that together get under 1% of the steps, and a tenth of that uniformly."""
+    order = np.argsort(drawn / uniformly)
+    least, own = np.cumsum(drawn[order]), np.cumsum(uniformly[order])
+    return float(np.mean(least < np.minimum(_DROPPED, _OF_THEIR_OWN * own)))
 
 
 def mass_per_start(weights: NDArray[np.float64], sizes: NDArray[np.int64], starts: Starts) -> dict[str, float] | None:

@@ -103,11 +103,11 @@ def _dropped(report: dict[str, Any]) -> Section:
         shares = [effect["dropped_episodes"], *([effect["early_share"]] if early else [])]
         shares += [effect["mass_per_start"][name] for name in groups]
         rows.append([effect["name"], *(f"{100 * share:.1f}" for share in shares)])
-    legend = "dropped: episodes that together get under 1% of the steps."
+    legend = "dropped: episodes that together get under 1% of the steps, and under a tenth of their uniform share."
     if early:
         legend += (
-            f" good early: of the first 30 steps of episodes,\nthose drawn "
-            f"from good ones ({report['good']}); all episodes pass there, and copying them follows the majority."
+            f"\ngood early: of the first 30 steps of episodes, those drawn from good ones ({report['good']});\n"
+            "all episodes pass there, and copying them follows the majority."
         )
     if groups:
         legend += "\nstarts: steps drawn, by quarters of the return that the initial state lets expect."
