@@ -41,6 +41,7 @@ def test_from_a_table_to_a_choice(place: Path, capsys: pytest.CaptureFixture[str
     assert main([*command, "--propensities", "p"]) == 0
     out = capsys.readouterr().out
     assert "> discrete_bc rw" in out and "Choice: discrete_bc rw: its lower bound" in out and " ep.)" in out
+    assert "IS: weighted importance sampling (episodes that it rests on" in " ".join(out.split())
     assert "wrote choice.json, choice.safetensors, estimates.png" in out
     written = json.loads((place / "choice.json").read_text())
     assert written["chosen"] == "discrete_bc rw" and written["settings"]["hidden_units"] == [16]

@@ -99,7 +99,9 @@ def test_without_held_out_episodes_support_is_that_of_other_episodes() -> None:
     ds = follower(noise=0.1)
     (all_,) = supports(ds, np.arange(40), [COPY], neighbours=1)
     assert all_.limit > 0.01
-    with pytest.raises(uw.DatasetError, match="support needs at least two episodes"):
+    with pytest.raises(
+        uw.DatasetError, match="at least two episodes with a transition.*found one; give more of the log"
+    ):
         supports(ds.subset([0]), [0], [COPY])
 
 

@@ -148,6 +148,7 @@ class TestWithEstimatesGiven:
     def test_one_estimate_is_not_enough(self, log: uw.Dataset) -> None:
         found = select(POLICIES[::2], log, **{**QUICK, "seeds": 1})
         assert found.chosen is None and "use more seeds" in found.reason
+        assert ", 1 critic per policy," in str(found) and "IS:" not in str(found)
 
     def test_critics_that_diverge(self, log: uw.Dataset, tmp_path: Path) -> None:
         lost, clone = made(-DIVERGES), made(0.0, "uniform")

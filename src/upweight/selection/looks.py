@@ -139,7 +139,10 @@ def _nearest(dataset: Dataset, states: NDArray[np.int64], logged: NDArray[np.int
     own, of_row = (np.searchsorted(dataset.starts, steps, side="right") - 1 for steps in (states, logged))
     others = len(logged) - np.bincount(of_row, minlength=dataset.num_episodes)[own]  # [n] that each may choose from
     if (count := min(count, int(others.min()))) < 1:
-        raise DatasetError(f"{dataset.source}: support needs at least two episodes with a transition, found one")
+        raise DatasetError(
+            f"{dataset.source}: policies are judged by what other episodes did: expected at least two episodes with a "
+            "transition, found one; give more of the log"
+        )
     nearest = np.full((len(states), count), np.inf)
     places = np.zeros((len(states), count), np.int64)
     for first in range(0, len(rows), _BLOCK):

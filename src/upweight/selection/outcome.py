@@ -112,13 +112,17 @@ class Selection:
     def grid(self) -> Grid:
         """The table: one row per candidate, the highest estimate first."""
         more = {
-            "IS": any(each.look.effective_episodes is not None for each in self.standings),
+            "IS": self._has_importance,
             "true return": any(each.true_returns is not None for each in self.standings),
             "real episodes": any(each.real_returns is not None for each in self.standings),
         }
         rows = [_row(each, each is self.choice, more) for each in self.ranked]
         header = ["candidate", "policies", "estimate", "±", "% outside", "action error", "constant", "of good"]
         return Grid(rows, [*header, *(name for name, shown in more.items() if shown), "verdict"])
+
+    @property
+    def _has_importance(self) -> bool:
+        return any(each.look.effective_episodes is not None for each in self.standings)
 
     @property
     def ranked(self) -> list[Standing]:
@@ -137,18 +141,20 @@ class Selection:
     @property
     def legend(self) -> str:
         discount = self.about.get("settings", {}).get("discount", 0.99)
+        weighed = "IS: weighted importance sampling (episodes that it rests on; do not trust fewer than ten)"
         return (
             f"estimate: discounted value ({discount:g} per step) by fitted Q evaluation at the starts of the episodes, mean over "
             "policies and critics, ± standard deviation without what all candidates share; % outside: actions unlike all logged "
             "ones in such states (the log itself: 5 at most); action error: against the log, beside the best constant action's, "
-            "and where steps are drawn by return-weighting (of good)"
+            "and where steps are drawn by return-weighting (of good)" + (f"; {weighed}" if self._has_importance else "")
         )
 
     @property
     def basis(self) -> str:
         about = self.about
         share = f"{about['episodes']:,} of {about['of_episodes']:,} episodes of {about['data']} ({about['which']})"
-        return f"{share}, {about['seeds']} critics per policy, {about['updates']:,} updates"
+        critics = "1 critic" if about["seeds"] == 1 else f"{about['seeds']} critics"
+        return f"{share}, {critics} per policy, {about['updates']:,} updates"
 
     @property
     def remarks(self) -> list[str]:
