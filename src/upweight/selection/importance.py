@@ -75,7 +75,9 @@ def read_propensities(where: str, data: Any, **options: Any) -> NDArray[Any]:
                 return load(data, **{**options, "observations": where, "next_observations": where}).observations
             except DatasetError as error:
                 expected = "expected columns of the table that the data are read from, or a file (.npy)"
-                raise DatasetError(f"propensities {where!r}: {expected}: {error}") from None
+                found = str(error).replace("observations= (--observations)", "propensities= (--propensities)")
+                found = found.replace(": observations:", ": propensities:")  # as which they were read
+                raise DatasetError(f"propensities {where!r}: {expected}: {found}") from None
     try:
         array = np.load(where, allow_pickle=False)
     except (ValueError, EOFError) as error:
