@@ -176,15 +176,22 @@ def test_a_title_of_one_s_own(tmp_path: Path) -> None:
     assert output.read_text().count("Ward &lt;/title&gt; 7") == 2
 
 
-def test_other_lengths_are_said_and_listed(tmp_path: Path) -> None:
+def test_other_lengths_are_said_and_listed(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """In the page and on the terminal, also where another algorithm is shown at that length."""
     store = Store(tmp_path / "results", create=True)
     ids = add_runs(store, "hopper-medium", "RW", [0.5] * 5, updates=500)
     add_runs(store, "hopper-medium", "RW", [0.7] * 5, updates=1000)
-    write_report(store.path, tmp_path / "out.html", resamples=RESAMPLES)
-    page = (tmp_path / "out.html").read_text()
-    assert "Runs of 500 updates are listed at the end" in page
+    add_runs(store, "hopper-medium", "RW", [0.6] * 5, updates=500, algorithm="td3bc")
+    said = "Left out: 5 runs of BC (500 updates)."
+    how = "Of each algorithm the longest training counts, unless --updates (updates=) asks for another: 500, 1,000."
+    assert main(["report", str(store.path), "-o", str(tmp_path / "out.html"), "--resamples", "20"]) == 0
+    assert f"{said} {how}" in capsys.readouterr().err
+    page = html.unescape((tmp_path / "out.html").read_text())
+    assert f"{said} {how}" in page
     assert page.count("not shown: 500 updates") == 5
     assert all(run_id in page for run_id in ids)
+    assert main(["replicate", str(store.path), "--resamples", "20"]) == 0
+    assert f"Note: {said} {how}" in capsys.readouterr().out
 
 
 def test_tables_are_files_too(study: Path) -> None:

@@ -182,7 +182,9 @@ ends = "terminated"
     ds = uw.load(path)
     assert read_propensities("p", path).tolist() == [0.3, 0.1, 0.2]
     assert as_propensities(read_propensities("q", path), ds).tolist() == [0.3, 0.1, 0.2]
-    with pytest.raises(uw.DatasetError, match="missing column 'pp'; did you mean 'p'.* the table has stay, hour") as error:
+    with pytest.raises(
+        uw.DatasetError, match="missing column 'pp'; did you mean 'p'.* the table has stay, hour"
+    ) as error:
         read_propensities("pp", path)
     assert "propensities= (--propensities)" in str(error.value) and "observations" not in str(error.value)
     (tmp_path / "log.csv").write_text("\n".join([*rows, "2,1,0.6,1,a,1,,0.2,0.8"]))

@@ -1,13 +1,14 @@
 """A report: one self-contained page of HTML (``page.html`` filled in), and its tables and figures as files beside it."""
 
 import html
+import warnings
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 from string import Template
 
-from upweight.base.errors import DatasetError
+from upweight.base.errors import DatasetError, UpweightWarning
 from upweight.base.files import atomic_target
 from upweight.data.reference_scores import D4RL_REFERENCE_SCORES
 from upweight.report.figures.drawing import as_file
@@ -51,7 +52,10 @@ def write_report(
     if any((folder / name).exists() for name in ("store.json", "plan.json")):
         raise DatasetError(f"{page}: its tables would go into {folder}, which holds results; choose another name")
     paths = [store_path] if isinstance(store_path, str | Path) else list(store_path)
-    report = make_report(collect([open_store(path) for path in paths], updates=updates), Intervals(seed, resamples))
+    results = collect([open_store(path) for path in paths], updates=updates)
+    if results.not_shown:
+        warnings.warn(results.not_shown, UpweightWarning, stacklevel=2)
+    report = make_report(results, Intervals(seed, resamples))
     text = render_page(report, created or datetime.now(UTC), title)
     folder.mkdir(parents=True, exist_ok=True)
     for name, content in report.files():
@@ -182,12 +186,8 @@ def _warnings(results: Results) -> list[str]:
             f"Some results rest on {what}. Intervals are then narrower than what new seeds would show, and one seed has "
             f"none at all: train at least {FEW_RUNS} before drawing conclusions."
         )
-    other = sorted({run.updates for run in results.runs} - set(results.updates.values()))
-    if other:
-        found.append(
-            f"Runs of {' and '.join(f'{each:,}' for each in other)} updates are listed at the end, but not in tables and "
-            "figures, which show the longest training of each algorithm unless told otherwise."
-        )
+    if results.not_shown:
+        found.append(f"{results.not_shown} The list at the end has every run.")
     if any(not run.normalized for run in results.shown):
         found.append(
             "Some environments have no reference scores: their numbers are mean returns, pooled only with those of the same "

@@ -219,7 +219,8 @@ def replicate(results: Results, intervals: Intervals) -> Replication:
     claims = tuple(
         Claim(each.name, each.text, each.wanted, tuple(_checks(results, each, intervals))) for each in QUESTIONS
     )
-    return Replication(results.sources, dict(results.updates), claims, tuple(results.data_notes.values()))
+    notes = (*filter(None, [results.not_shown]), *results.data_notes.values())
+    return Replication(results.sources, dict(results.updates), claims, notes)
 
 
 def _checks(results: Results, question: Question, intervals: Intervals) -> Iterator[Check]:

@@ -1,5 +1,6 @@
 """From stores to tidy results: one row per run under the names of a report, and the questions that can be asked of them."""
 
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
@@ -194,6 +195,18 @@ class Results:
             while not (common := self.shared(method, [each.name for each in weightings], datasets)):
                 weightings.remove(min(weightings, key=lambda each: len(self.scores(method, each.name, datasets))))
             yield Group(method, "", tuple(weightings), tuple(common), scale)
+
+    @cached_property
+    def not_shown(self) -> str:
+        """Which runs are left out of tables and figures, and how to see those of another length; empty where none is."""
+        counts = Counter((run.method, run.left_out) for run in self.runs if run.left_out)
+        if not counts or not self.shown:
+            return ""
+        what = [f"{count:,} run{'s' * (count > 1)} of {method} ({why})" for (method, why), count in counts.items()]
+        lengths = sorted({run.updates for run in self.runs})
+        how = " Of each algorithm the longest training counts, unless --updates (updates=) asks for another: "
+        how = f"{how}{', '.join(f'{each:,}' for each in lengths)}." if len(lengths) > 1 else ""
+        return f"Left out: {'; '.join(what)}.{how}"
 
     @cached_property
     def data_notes(self) -> dict[str, str]:
