@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from support.results import add_dataset, add_runs, data_spec, describe_dataset, run_record
-from upweight.base.errors import DatasetError
+from upweight.base.errors import DatasetError, UpweightWarning
 from upweight.report.page import write_report
 from upweight.report.replicate import replicate
 from upweight.report.results import Results, collect
@@ -143,7 +143,8 @@ def test_runs_of_one_name_that_saw_other_data_are_told_everywhere(store: Store, 
         assert table.notes[-1] == SAW_TWO
     replication = replicate(results, intervals)
     assert f"Note: {SAW_TWO}" in str(replication) and replication.to_dict()["notes"][1:] == [SAW_TWO]
-    write_report(store.path, tmp_path / "out.html", resamples=20)
+    with pytest.warns(UpweightWarning, match="Left out: 5 runs of BC"):
+        write_report(store.path, tmp_path / "out.html", resamples=20)
     assert f'<p class="warning" role="note">{SAW_TWO}</p>' in (tmp_path / "out.html").read_text()
 
 
