@@ -45,6 +45,17 @@ def test_files_that_say_nothing_are_candidates_of_their_own(tmp_path: Path) -> N
     assert not any(each.clones_all for each in found)
 
 
+def test_every_candidate_has_a_name_of_its_own(tmp_path: Path) -> None:
+    """Where nothing else tells them apart, the path, or the place among the candidates."""
+    paths = [tmp_path / folder / "policy.safetensors" for folder in ("old", "new")]
+    for path in paths:
+        path.parent.mkdir()
+        linear(np.zeros((3, 2)), [0.0, 0.1]).save(path)
+    unsaid = [linear(np.zeros((3, 2)), [0.0, number]) for number in (0.1, 0.2)]
+    found, _ = find_candidates([*paths, *unsaid], DATA)
+    assert [each.name for each in found] == [*map(str, paths), "a policy (2)", "a policy (3)"]
+
+
 def test_a_training(tmp_path: Path) -> None:
     runs = [uw.Run(uw.algorithm_config("bc", **SMALL), name, seed) for name in ("uniform", "rw") for seed in (0, 1)]
     results = uw.train(DATA, runs, num_updates=2, output=tmp_path / "runs", holdout=0.2)

@@ -134,7 +134,7 @@ def _seed(policy: Policy) -> int | None:
 
 
 def _names(candidates: Sequence[Candidate]) -> list[str]:
-    """Algorithm and weighting; and, of those with equal ones, the settings in which they differ."""
+    """Algorithm and weighting; and, of those with equal ones, the settings in which they differ, or where they are from."""
     plain = [_plain_name(candidate) for candidate in candidates]
     flat = [_flat(candidate.about) for candidate in candidates]
     names = []
@@ -142,7 +142,9 @@ def _names(candidates: Sequence[Candidate]) -> list[str]:
         twins = [flat[other] for other, its in enumerate(plain) if its == name]
         differing = [key for key in flat[place] if len({repr(twin.get(key)) for twin in twins}) > 1]
         settings = settings_text({key: flat[place][key] for key in differing})
-        names.append(f"{name} ({settings})" if settings else name)
+        path = candidates[place].members[0].path
+        own = f"{name} ({settings})" if settings else str(path) if path else f"{name} ({place})"
+        names.append(own if len(twins) > 1 else name)
     return names
 
 
