@@ -579,3 +579,37 @@ class TestAsAProcess:
 
         assert "\x1b[1m" in seen()
         assert "\x1b" not in seen(NO_COLOR="1")
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (["inspect", "minari:no/such-v0"], "error: minari:no/such-v0: not found in "),
+        (["inspect", "good.hdf5", "--weighting", "half"], "Half(threshold=...) (--threshold)"),
+        (
+            ["mix", "good.hdf5", "poor.hdf5", "--fraction", "0.5", "--steps", "1e9", "-o", "m.npz"],
+            "replace=True (--replace)",
+        ),
+        (["demo", "-o", "good.hdf5"], "good.hdf5: expected a folder to write to, found a file; choose another name"),
+        (["explore", "good.hdf5", "--serve", "--port", "99999999"], "expected a port from 0 to 65535, found 99999999"),
+    ],
+)
+def test_errors_say_what_to_do(
+    files: Path,
+    options: list[str],
+    message: str,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.chdir(files)
+    assert run(*options) == 2
+    assert message in capsys.readouterr().err
+
+
+def test_examples_name_options_in_full(capsys: pytest.CaptureFixture[str]) -> None:
+    for command in ("inspect", "explore", "select", "train"):
+        with pytest.raises(SystemExit):
+            run(command, "--help")
+        options, examples = capsys.readouterr().out.split("examples:")
+        lines = " ".join(re.findall(rf"upweight {command} .*", examples))
+        assert set(re.findall(r"--[a-z][a-z-]*", lines)) <= set(re.findall(r"--[a-z][a-z-]*", options))

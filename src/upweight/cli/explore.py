@@ -13,7 +13,7 @@ AFTER_INTERRUPTION = "no page was written"
 EXAMPLES = """\
 examples:
   upweight explore mixed.hdf5                        # writes explore.html: open it in a browser
-  upweight explore icu.csv --episode stay_id --timestep hour --observations age,hr --action dose --reward r -o icu.html
+  upweight explore icu.csv --episode stay_id --timestep hour --observations age,hr --actions dose --rewards r -o icu.html
   upweight explore packed/ --serve                   # too large for a page: curves and observations are read when asked for
 
 the page is one file that needs nothing else and opens no connection: weights of RW, AW, Top-x%, Half and Uniform as you

@@ -26,7 +26,7 @@ examples:
   upweight inspect mixed.hdf5
   upweight inspect hopper-medium-replay-v2.hdf5 --env hopper --weighting rw --temperature 0.1 --plot weights.png
   upweight inspect demonstrations/ --success next.success      # a robot's log: no rewards, but flags of success
-  upweight inspect icu.csv --episode stay_id --timestep hour --observations age,hr --action dose --reward r
+  upweight inspect icu.csv --episode stay_id --timestep hour --observations age,hr --actions dose --rewards r
   upweight inspect minari:mujoco/hopper/medium-v0 --json"""
 
 

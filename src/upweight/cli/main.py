@@ -89,6 +89,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except BrokenPipeError:  # `upweight inspect ... | head`
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 0
+    except FileExistsError as error:  # of a folder to be made
+        print_error(f"{error.filename}: expected a folder to write to, found a file; choose another name")
+        return BAD_INPUT
     except OSError as error:
         print_error(f"{error.filename or ''}: {error.strerror or error}".lstrip(": "))
         return BAD_INPUT

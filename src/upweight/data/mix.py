@@ -133,7 +133,8 @@ def _draw_episodes(source: Dataset, target: int, rng: np.random.Generator, repla
         if lengths.sum() < target:
             raise DatasetError(
                 f"{source.source}: expected at least {target} steps in complete episodes to draw from, "
-                f"found {int(lengths.sum())}; ask for fewer steps, bring more data, or allow repeats with replace=True"
+                f"found {int(lengths.sum())}; ask for fewer steps, bring more data, or allow repeats with replace=True "
+                "(--replace)"
             )
         order = rng.permutation(len(whole))
     reached = np.cumsum(lengths[order])

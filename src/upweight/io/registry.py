@@ -140,6 +140,8 @@ def locate(name: str) -> Path:
         if name.startswith(MINARI_PREFIX):
             return _locate_minari(name.removeprefix(MINARI_PREFIX))
         siblings = [entry.name for entry in path.parent.iterdir()] if path.parent.is_dir() else []
+    except DatasetError:
+        raise
     except (OSError, ValueError) as error:  # a name no file system takes
         raise DatasetError(f"{name!r}: not a usable path ({error})") from None
     meant = hint(

@@ -57,7 +57,7 @@ class Half(Weighting):
         if dataset.labels is None:
             raise WeightingError(
                 f"{dataset.source}: Half needs provenance labels (upweight.mix writes them), or a return threshold: "
-                "Half(threshold=...)"
+                "Half(threshold=...) (--threshold)"
             )
         names = np.unique(dataset.labels)
         if self.high is not None:
