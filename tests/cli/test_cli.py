@@ -591,6 +591,11 @@ class TestAsAProcess:
             "replace=True (--replace)",
         ),
         (["demo", "-o", "good.hdf5"], "good.hdf5: expected a folder to write to, found a file; choose another name"),
+        (["train", "good.hdf5", "--env", "Hopper-v5", "-o", "runs"], "--env: needs --evaluate-every N"),
+        (
+            ["train", "good.hdf5", "--env", "mod:make", "--evaluate-every", "9", "-o", "runs"],
+            "or module:function of your own",
+        ),
         (["explore", "good.hdf5", "--serve", "--port", "99999999"], "expected a port from 0 to 65535, found 99999999"),
     ],
 )

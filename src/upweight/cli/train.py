@@ -7,7 +7,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from upweight.base.errors import WeightingError
+from upweight.base.errors import ConfigError, WeightingError
 from upweight.base.optional import importing
 from upweight.base.text import number, table
 from upweight.cli.options import (
@@ -105,6 +105,10 @@ def run(arguments: argparse.Namespace) -> None:
         from upweight.engine.points import named_environment
         from upweight.engine.train import plan_training, train
         from upweight.rollout.evaluate import Evaluator
+    if arguments.env is not None and arguments.evaluate_every is None:
+        raise ConfigError(
+            "--env: needs --evaluate-every N; or train without it, and play afterwards: upweight evaluate"
+        )
     runs = _runs(arguments)
     dataset = read_dataset(arguments.data, arguments)
     options: dict[str, Any] = {name: getattr(arguments, name) for name in ("precision", "max_agents", "kernels")}

@@ -102,7 +102,8 @@ def find_spec(env_id: str) -> Any:
     except (gymnasium.error.Error, ImportError, TypeError, ValueError) as error:
         if _builder(env_id) is not None:
             return gymnasium.envs.registration.EnvSpec(env_id, entry_point=env_id)
-        meant = hint(str(env_id), gymnasium.registry, most=3, otherwise=f"({error})")
+        expected = f"expected an id such as Hopper-v5, or module:function of your own ({error})"
+        meant = hint(str(env_id), gymnasium.registry, most=3, otherwise=expected)
         raise RolloutError(f"unknown environment {env_id!r}; {meant}") from None
 
 
