@@ -8,7 +8,9 @@ import sys
 import time
 from collections.abc import Callable
 from datetime import date
+from importlib import import_module
 from importlib.metadata import PackageNotFoundError, version
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -61,7 +63,9 @@ def _version(package: str) -> str:
     try:
         return version(package)
     except PackageNotFoundError:
-        return "not installed"
+        if find_spec(package) is None:
+            return "not installed"
+        return f"{getattr(import_module(package), '__version__', 'unknown')}, a copy"  # in a folder of PYTHONPATH
 
 
 def _commit() -> str:
