@@ -22,6 +22,7 @@ from upweight.cli.main import COMMANDS, main as upweight
 ROOT = Path(__file__).parents[1]
 PAGES = (*ROOT.glob("*.md"), ROOT / "docs")
 RESULTS = ROOT / "benchmarks" / "results" / "demo_seed0.jsonl"
+LAST_FOUND = "---\nsearch:\n  boost: 0.05\n---\n\n"  # it names everything, and is what nobody searches for
 LINK = re.compile(r"\]\(([^)#:]+)(?:#[^)]*)?\)")
 
 
@@ -31,6 +32,8 @@ def lay_out(pages: Path, data: uw.Dataset) -> None:
     (pages / "live").mkdir(parents=True)
     for page in PAGES:
         (pages / page.name).symlink_to(page)
+    (pages / "CHANGELOG.md").unlink()
+    (pages / "CHANGELOG.md").write_text(LAST_FOUND + (ROOT / "CHANGELOG.md").read_text())
     for file in linked_files():
         (pages / file).parent.mkdir(parents=True, exist_ok=True)
         (pages / file).symlink_to(ROOT / file)
