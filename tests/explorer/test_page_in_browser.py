@@ -1,6 +1,7 @@
 """The page in a real browser: its numbers are Python's, it obeys mouse and keyboard, and nothing leaves it."""
 
 import json
+import os
 import shlex
 from collections.abc import Iterator
 from pathlib import Path
@@ -11,6 +12,7 @@ import pytest
 
 import upweight as uw
 from support.browser import Visit
+from support.datasets import with_returns
 from upweight.cli.main import main
 from upweight.explorer import facts
 from upweight.inspection.effect import good_episodes, measure_effect
@@ -273,6 +275,27 @@ def test_a_served_page_reads_curves_when_asked(browser: Any, monkeypatch: pytest
         visit.context.close()
 
 
+def test_of_an_episode_that_cannot_be_read_the_page_says_why(
+    browser: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(facts, "MAX_REWARDS", 10)
+    uw.save(strange_log(), tmp_path / "log.packed")
+    column = tmp_path / "log.packed" / "observations.bin"
+    content = column.read_bytes()
+    with uw.explore(tmp_path / "log.packed").serve() as server:
+        os.truncate(column, 8)
+        visit = Visit(browser, server.address)
+        visit.page.get_by_text("the file was cut off").wait_for()
+        assert not visit.page.is_visible("#observations") and not visit.page.is_visible("#rewards")
+        column.write_bytes(content)
+        visit.page.click("tbody tr:nth-child(5) button")
+        visit.page.wait_for_selector("#observations:visible")
+        assert visit.complaints == []
+    visit.page.click("tbody tr:nth-child(6) button")
+    visit.page.get_by_text("the server does not answer").wait_for()
+    visit.context.close()
+
+
 def test_without_rewards_in_the_page_it_says_where_they_are(
     browser: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -310,5 +333,18 @@ def test_of_many_episodes_it_shows_a_sample_and_says_so(
         assert seen["weightedReturn"] == pytest.approx(
             uw.weighted_return(weights, ds.returns), abs=0.05 * np.ptp(ds.returns)
         )
+    assert visit.complaints == []
+    visit.context.close()
+
+
+def test_where_all_returns_are_the_same_it_says_so(browser: Any, tmp_path: Path) -> None:
+    visit = Visit(browser, uw.explore(with_returns([3.0] * 10)).save(tmp_path / "page.html").as_uri())
+    for name in ("rw", "aw"):
+        visit.page.check(f"input[value={name}]")
+        assert "every episode counts alike" in visit.page.inner_text("#meaning")
+    visit.page.check("input[value=top]")
+    assert visit.page.inner_text("#meaning").endswith("; of those with return 3, the earlier.")
+    bar = visit.page.evaluate("explorer.effect.perBin.findIndex((share) => share > 0)")
+    assert bar == 30  # of 60, under the 3 in the middle of the axis
     assert visit.complaints == []
     visit.context.close()

@@ -1,9 +1,17 @@
 """The server answers those who know the address, and nobody else."""
 
 import json
+import os
+from collections.abc import Callable
 from http.client import HTTPConnection
+from pathlib import Path
+from urllib.request import urlopen
+
+import numpy as np
+import pytest
 
 from support.datasets import random_dataset
+from upweight import save
 from upweight.explorer.page import explore
 
 
@@ -38,3 +46,33 @@ def test_it_answers_its_own_address_only() -> None:
             assert get(path)[0] == 404, path
         assert get(f"/{token}/", host="evil.example")[0] == 404
     assert explore(ds).serve().address != server.address
+
+
+@pytest.mark.parametrize(
+    ("name", "harm", "said"),
+    [
+        ("log.npz", Path.unlink, "the file is no longer there"),
+        ("log.npz", lambda file: file.write_bytes(b"no zip"), "the file is damaged or not what it seems"),
+        ("log.packed/observations.bin", lambda file: os.truncate(file, 8), "the file was cut off while it was in use"),
+        ("log.packed/observations.bin", lambda file: fill(file, np.nan), "expected finite numbers"),
+    ],
+)
+def test_of_an_episode_that_cannot_be_read_it_says_why_and_goes_on(
+    tmp_path: Path, capfd: pytest.CaptureFixture[str], name: str, harm: Callable[[Path], object], said: str
+) -> None:
+    log = tmp_path / Path(name).parts[0]
+    save(random_dataset(), log)
+    with explore(log).serve() as server:
+        harm(tmp_path / name)
+        with urlopen(f"{server.address}episode/2") as answer:
+            problem = json.load(answer)["problem"]
+        assert said in problem and str(log) in problem and "\n" not in problem
+        with urlopen(server.address) as answer:
+            assert answer.status == 200
+    assert capfd.readouterr().err == ""
+
+
+def fill(file: Path, value: float) -> None:
+    """In the place where it is, so that whoever has mapped the file sees it."""
+    with file.open("r+b") as opened:
+        opened.write(np.full(file.stat().st_size // 8, value).tobytes())

@@ -32,6 +32,12 @@ export function ticks(low, high, most) {
   return found;
 }
 
+// A little more than the values from low to high; of a single one, as much again.
+export function around(low, high) {
+  const margin = high > low ? 0.03 * (high - low) : Math.abs(low) / 2 || 1;
+  return { low: low - margin, high: high + margin };
+}
+
 function linear(low, high, from, to, most) {
   const span = high - low || 1;
   const scale = (value) => from + ((value - low) / span) * (to - from);
@@ -93,8 +99,7 @@ const xTicks = (view) => Math.max(2, Math.floor((view.right - view.left) / 55));
 // Episodes per bin in grey, steps drawn per bin over them; dashed: the mean return of either.
 export function drawHistogram(canvas, { low, high }, uniform, drawn, { mean, weightedMean, count }) {
   const view = frame(canvas, { top: 38 }), { context, colour, left, right, bottom, top } = view;
-  const pad = high > low ? 0 : 0.5;
-  const x = linear(low - pad, high + pad, left, right, xTicks(view));
+  const x = linear(low, high, left, right, xTicks(view));
   const finest = 10 ** Math.max(-5, Math.min(-2, Math.floor(Math.log10(1 / count)))); // about the share of one episode
   const y = shares(finest, bottom, top);
   axes(view, x, y, "return of an episode", "share of episodes, of steps (logarithmic)");
@@ -145,11 +150,10 @@ const packed = (colour) => [1, 3, 5].reduce((pixel, at, k) => pixel | (parseInt(
 // Points of all episodes: grey where next to nothing is drawn, else coloured and sized by weight.
 export class Scatter {
   constructor(canvas, { xs, xName, episodes, low, high, total, choose }) {
-    Object.assign(this, { canvas, xs, xName, episodes, low, high, total, choose });
+    Object.assign(this, { canvas, xs, xName, episodes, total, upward: around(low, high) });
     let [least, most] = [Infinity, -Infinity];
     for (const value of xs) [least, most] = [Math.min(least, value), Math.max(most, value)];
-    const margin = (most - least || 1) * 0.03;
-    [this.least, this.most] = [least - margin, most + margin];
+    this.across = around(least, most);
     canvas.addEventListener("click", (event) => {
       const found = this.nearest(event.offsetX, event.offsetY);
       if (found >= 0) choose(found);
@@ -158,9 +162,9 @@ export class Scatter {
 
   draw(weights, chosen) {
     const view = (this.view = frame(this.canvas)), { context, ratio, colour } = view;
-    const margin = (this.high - this.low || 1) * 0.03;
-    const x = linear(this.least, this.most, view.left, view.right, xTicks(view));
-    const y = linear(this.low - margin, this.high + margin, view.bottom, view.top, 5);
+    const { across, upward } = this;
+    const x = linear(across.low, across.high, view.left, view.right, xTicks(view));
+    const y = linear(upward.low, upward.high, view.bottom, view.top, 5);
     axes(view, x, y, this.xName, "return");
     this.scales = { x, y };
     this.dots(view, weights);

@@ -1,5 +1,5 @@
 // The page: what is chosen, what follows from it, and where it is shown.
-import { drawCurves, drawHistogram, Scatter } from "./charts.js";
+import { around, drawCurves, drawHistogram, Scatter } from "./charts.js";
 import { npz } from "./npz.js";
 import { FLAG, grouped, number, percent, readPage } from "./page_data.js";
 import { EpisodeTable, FLAGS } from "./table.js";
@@ -9,7 +9,8 @@ const page = readPage(), { facts, episodes, rewards } = page;
 const element = (id) => document.getElementById(id);
 const BATCH = 256, UPDATES = [10_000, 100_000, 1_000_000];
 const range = facts.returns.high - facts.returns.low;
-const bins = binsOf(episodes, facts.returns);
+const shown = range > 0 ? facts.returns : around(facts.returns.low, facts.returns.high); // on the axes
+const bins = binsOf(episodes, shown);
 const effect = (w) => measure(w, episodes, { bins, range, draws: BATCH * state.updates, labelCount: facts.labels.length });
 
 // Two digits, from 10^power on; every slider position is a number that can be read and typed.
@@ -47,13 +48,22 @@ function choice() {
   return slider ? { name: state.name, [slider.setting]: slider.at(state.positions[state.name]) } : { name: state.name };
 }
 
+// Where Top-x% cuts through episodes of one return, it is their order that decides.
+function ties(w) {
+  const { returns, flags } = episodes;
+  const least = returns.reduce((low, value, i) => (w[i] > 0 ? Math.min(low, value) : low), Infinity);
+  const isCut = returns.some((value, i) => value === least && w[i] === 0 && flags[i] & FLAG.usable);
+  return isCut ? `; of those with return ${number(least)}, the earlier` : "";
+}
+
 function meaning(chosen, w) {
   if (w === null) return "Nothing to draw from on one side: Half needs transitions on both.";
+  if (chosen.temperature && range === 0) return "All returns are the same: every episode counts alike, at any temperature.";
   const ratio = number(Math.exp(1 / (chosen.temperature ?? 1)));
   return {
     rw: () => `By return: the best episode counts ${ratio} times as much as the worst.`,
     aw: () => `By advantage over what the start let expect (${facts.baseline} baseline): the best counts ${ratio} times as much as the worst.`,
-    top: () => `Equal weight on the ${grouped(topCount(episodes, chosen.fraction))} episodes of highest return, none on the others.`,
+    top: () => `Equal weight on the ${grouped(topCount(episodes, chosen.fraction))} episodes of highest return, none on the others${ties(w)}.`,
     half: () => `Half of the steps from ${byLabel() ? `label ${facts.labels[chosen.high]}` : `returns above ${number(chosen.threshold)}`}, half from the rest.`,
     uniform: () => "Every step equally often: what offline RL does by default.",
   }[chosen.name]();
@@ -146,7 +156,7 @@ function isSeen(canvas) {
 // While the slider moves, only those that are on the screen.
 function drawPictures(e, everything) {
   const about = { mean: dataMean, weightedMean: e?.weightedReturn, count: facts.episodes };
-  drawHistogram(element("histogram"), facts.returns, dataBins, e?.perBin, about);
+  drawHistogram(element("histogram"), shown, dataBins, e?.perBin, about);
   for (const each of scatters) if (everything || isSeen(each.canvas)) each.draw(state.weights, state.chosen);
   if (everything && state.curve) showCurve(state.curve);
 }
@@ -200,22 +210,30 @@ function later(everything) {
 const starts = new Float64Array(rewards ? episodes.count : 0);
 for (let i = 1; i < starts.length; i++) starts[i] = starts[i - 1] + episodes.lengths[i - 1];
 
+// What there is to draw of an episode, or { problem }: why there is nothing.
 async function curveOf(i) {
   if (rewards) {
     const own = rewards.subarray(starts[i], starts[i] + episodes.lengths[i]);
     let sum = 0;
     return { steps: Uint32Array.from(own, (_, t) => t), rewards: own, returns: Float64Array.from(own, (r) => (sum += r)) };
   }
-  return facts.served ? (await fetch(`episode/${episodes.number[i]}`)).json() : null;
+  if (!facts.served) return { problem: "Rewards are not part of this page: --serve reads them when asked." };
+  try {
+    return await (await fetch(`episode/${episodes.number[i]}`)).json();
+  } catch {
+    return { problem: "It cannot be read: the server does not answer. Start it again, and open the address that it prints." };
+  }
 }
 
 async function chooseEpisode(i) {
   state.chosen = i;
   const flags = table.flagText(episodes.flags[i]), about = `return ${number(episodes.returns[i])}, ${grouped(episodes.lengths[i])} steps`;
-  element("about-episode").textContent = `Episode ${grouped(episodes.number[i])}, ${about}${flags && `, ${flags}`}`;
-  state.curve = await curveOf(i);
+  element("about-episode").textContent = `Reading episode ${grouped(episodes.number[i])} …`;
+  const curve = await curveOf(i);
   if (state.chosen !== i) return; // another was chosen meanwhile
-  if (!state.curve) element("about-episode").textContent += ". Rewards are not part of this page: --serve reads them when asked.";
+  state.curve = curve.problem ? null : curve;
+  const told = `Episode ${grouped(episodes.number[i])}, ${about}${flags && `, ${flags}`}`;
+  element("about-episode").textContent = curve.problem ? `${told}. ${curve.problem}` : told;
   for (const id of ["rewards", "sum"]) element(id).hidden = !state.curve;
   element("observations").hidden = !state.curve?.observations;
   later(true);

@@ -17,6 +17,7 @@ from upweight.base.errors import DatasetError
 from upweight.base.files import atomic_target
 from upweight.base.text import Shown
 from upweight.data.dataset import Dataset
+from upweight.data.validate import check_finite
 from upweight.explorer.facts import gather_facts
 from upweight.explorer.server import PageServer
 from upweight.loading import AnyDataset, as_dataset, load
@@ -127,6 +128,8 @@ class Explorer(Shown):
         episode = self.dataset.subset([number])
         shown = np.unique(np.linspace(0, episode.num_steps - 1, _MAX_POINTS).round().astype(np.int64))
         observations = episode.observations.reshape(episode.num_steps, -1)[shown, :_MAX_CURVES]
+        for key, values in (("observations", observations), ("rewards", episode.rewards)):
+            check_finite(values, key=key, source=f"{self.dataset.source}: episode {number}")
         return {
             "steps": shown.tolist(),
             "rewards": episode.rewards[shown].astype(np.float64).tolist(),

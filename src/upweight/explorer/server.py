@@ -59,7 +59,14 @@ class PageServer(ThreadingHTTPServer):
         if what != "episode" or not (number.isascii() and number.isdigit()) or int(number) >= self._count:
             return None
         with self._reading:
-            return "application/json", json.dumps(self._episode(int(number))).encode()
+            return "application/json", json.dumps(self._read(int(number))).encode()
+
+    def _read(self, number: int) -> dict[str, Any]:
+        """Of an episode whose file is gone or damaged by now, the ``problem`` in one line, for the page to show."""
+        try:
+            return self._episode(number)
+        except Exception as error:  # whatever it is, the other episodes can still be asked for
+            return {"problem": f"It cannot be read. {' '.join(str(error).split()) or type(error).__name__}"}
 
 
 class _Handler(BaseHTTPRequestHandler):
