@@ -49,6 +49,9 @@ class Column(ABC):
             self._array = read_only(array.reshape(self.shape))
         return self._array
 
+    def check(self) -> None:  # noqa: B027  (most can)
+        """An error where rows can no longer be read; it takes too long to ask before every batch."""
+
     def rows(self, index: Index) -> Array:
         """The rows at ``index`` [K] as an array [K, ...]."""
         if self._array is not None:

@@ -125,6 +125,9 @@ class Explorer(Shown):
 
     def _episode(self, number: int) -> dict[str, Any]:
         """Curves of an episode, thinned out where it is long: k steps, their rewards, the sum so far, and observations [d][k]."""
+        for column in (self.dataset._observations, self.dataset._rewards):
+            if column is not None:
+                column.check()
         episode = self.dataset.subset([number])
         shown = np.unique(np.linspace(0, episode.num_steps - 1, _MAX_POINTS).round().astype(np.int64))
         observations = episode.observations.reshape(episode.num_steps, -1)[shown, :_MAX_CURVES]

@@ -7,7 +7,6 @@ if there are any, ``rewards`` and ``next_observations``; per episode: ``lengths`
 ``final_known``, ``initial_observations`` and, if there are any, ``returns`` and ``labels`` (numbers of the names of its part).
 """
 
-import contextlib
 import hashlib
 import math
 import os
@@ -49,17 +48,14 @@ class MappedColumn(Column):
     def is_loaded(self) -> bool:
         return False  # however often it was looked at: the system takes its pages back when it needs them
 
-    def rows(self, index: Index) -> Array:
-        """As of any column; to read a file that was cut off since it was mapped would end the process (SIGBUS): it is refused."""
+    def check(self) -> None:
+        """To read a file that was cut off since it was mapped would end the process (SIGBUS)."""
         expected = math.prod(self.shape) * self.dtype.itemsize
-        with contextlib.suppress(FileNotFoundError):  # what was removed stays mapped
-            found = self._path.stat().st_size
-            if found < expected:
-                raise DatasetError(
-                    f"{self._path}: expected {expected:,} bytes, found {found:,}: the file was cut off while it was in use; copy "
-                    "the folder again, or pack the data again"
-                )
-        return super().rows(index)
+        if self._path.exists() and (found := self._path.stat().st_size) < expected:  # what was removed stays mapped
+            raise DatasetError(
+                f"{self._path}: expected {expected:,} bytes, found {found:,}: the file was cut off while it was in use; copy "
+                "the folder again, or pack the data again"
+            )
 
     def _read(self) -> Array:
         try:
