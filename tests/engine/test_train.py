@@ -657,3 +657,23 @@ class TestBadInput:
         monkeypatch.setattr(plan_module, "device_memory", lambda: 1000)
         with pytest.raises(uw.ConfigError, match="one agent needs about"):
             uw.train(random_dataset(), [uw.Run("bc")], num_updates=1)
+
+
+@pytest.mark.slow
+def test_many_agents_with_orthogonal_weights_begin() -> None:
+    """Batched QR factorisations, several at a time, wait for each other for ever on a CPU of few cores; hence a process."""
+    code = """
+import sys
+sys.path.insert(0, "tests")
+import jax
+import upweight as uw
+from support.datasets import random_dataset
+from upweight.engine.population import Program
+from upweight.engine.prepare import make_agents, make_parts, make_setup
+config, ds = uw.algorithm_config("iql", preset="official"), random_dataset()
+runs, setup = [uw.Run(config, "uniform", seed) for seed in range(24)], make_setup(ds, "float32", "auto")
+agents = make_agents(runs, make_parts(ds, runs), setup, 1)
+jax.block_until_ready(Program(runs[0].method, config, setup).start(agents))
+"""
+    root = Path(__file__).parents[2]
+    subprocess.run([sys.executable, "-c", code], check=True, timeout=60, cwd=root, capture_output=True)

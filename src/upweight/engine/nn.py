@@ -56,10 +56,19 @@ def init_mlp(
             weight = jax.random.uniform(weight_key, (width_in, width_out), dtype, -bound, bound)
             bias = jax.random.uniform(bias_key, (width_out,), dtype, -bound, bound)
         else:
-            weight = jax.nn.initializers.orthogonal(2**0.5)(weight_key, (width_in, width_out), dtype)
+            weight = _orthogonal((width_in, width_out), dtype)(weight_key)
             bias = jnp.zeros(width_out, dtype)
         layers.append(Linear(weight, bias))
     return tuple(layers)
+
+
+def _orthogonal(shape: tuple[int, int], dtype: Any) -> Callable[[Array], Array]:
+    """key -> orthogonal weights, one after another under ``vmap``.
+
+    Batched QR factorisations of one program wait for each other's threads: for ever, on a CPU of few cores.
+    """
+    make = jax.nn.initializers.orthogonal(2**0.5)
+    return jax.custom_batching.sequential_vmap(lambda key: make(key, shape, dtype))  # type: ignore[no-untyped-call]
 
 
 def apply_mlp(layers: MLP, x: Array, compute: Compute) -> Array:
