@@ -1,7 +1,7 @@
 """TorchRL: rows of replay buffers drawn by episode weights, sequences, files, and buffers that are not what was weighted."""
 
 import json
-import pickle
+import pickle  # what worker processes are sent with
 from functools import partial
 from pathlib import Path
 from typing import Any
