@@ -120,7 +120,13 @@ def picture() -> str:
         taken = [rows[place] for place in finished(rows) if candidate(rows[place]) == made[key[0]]["chosen"]]
         x = [np.mean(row["fqe"]) for row in taken]
         (handles["the rule's choice"],) = axis.plot(
-            x, truth(taken), "o", color="black", markersize=7, fillstyle="none", clip_on=False
+            x,
+            truth(taken),
+            "o",
+            color="black",
+            markersize=7,
+            fillstyle="none",
+            clip_on=not taken,  # where none is, it must not count for the layout
         )
         finish(axis, title=key[0] if taken else f"{key[0]}: abstains", width=7.2 / _COLUMNS)
     for axis in axes[len(datasets) :]:
