@@ -7,13 +7,16 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any
 
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 
 from upweight.base.errors import DatasetError
 from upweight.base.names import closest
 from upweight.data.dataset import Dataset
+from upweight.data.table import KEYS
+from upweight.io import table
+from upweight.io.format import reading
 from upweight.io.guard import look_first
-from upweight.io.registry import load as load_file
+from upweight.io.registry import load as load_file, locate
 from upweight.recipes.make import make_dataset
 from upweight.recipes.recipe import recipe_names
 
@@ -81,6 +84,19 @@ def load(
         }
         look_first(text, **named, **options)
     return load_file(text, **given, **options)
+
+
+def load_beside(name: str | os.PathLike[str], part: str, columns: str, **options: Any) -> NDArray[Any]:
+    """[M, ...] numbers in ``columns`` of the table that ``load(name, **options)`` reads, in the order of the dataset's steps.
+
+    ``columns`` is one, or what several begin with; messages call them ``part``.
+    """
+    text = os.fspath(name)
+    if is_recipe(text):
+        raise DatasetError(f"{text}: is made, not read from a table")
+    path, said = locate(text), {key: options[key] for key in KEYS if key in options}
+    with reading(path, "it as a table"):
+        return table.read_beside(path, options.get("format"), said, part, columns)
 
 
 def as_dataset(source: AnyDataset) -> Dataset:

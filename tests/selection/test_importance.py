@@ -201,5 +201,8 @@ def test_propensities_from_a_file(tmp_path: Path) -> None:
     uw.save(random_dataset(discrete=True), tmp_path / "log.npz")
     with pytest.raises(
         uw.DatasetError, match=r"propensities 'p': expected columns of the table .*, or a file \(.npy\): .*log.npz"
-    ):
+    ) as error:
         read_propensities("p", tmp_path / "log.npz")
+    assert "observations" not in str(error.value)
+    with pytest.raises(uw.DatasetError, match="hopper-expert: is made, not read from a table"):
+        read_propensities("p", "hopper-expert")

@@ -86,6 +86,17 @@ def from_frame(frame: Any, layout: TableLayout, *, source: str) -> dict[str, Any
     }
 
 
+def read_beside(frame: Any, layout: Mapping[str, Any], part: str, *, source: str) -> NDArray[Any]:
+    """[M, ...] finite numbers that are no part of a dataset, in the order of its steps.
+
+    ``layout`` has a further key ``part``, which messages call them by: a column, or what several begin with.
+    """
+    table = _Table(frame, layout, source, beside=(part,))
+    found = table.features(part)
+    check_filled(found, part=part, source=source)
+    return table.joined(found, part)
+
+
 def check_layout(layout: Mapping[str, Any], *, source: str) -> None:
     """Refuse keys that there are not, and values that cannot be."""
     for key, value in layout.items():
@@ -107,14 +118,17 @@ def check_layout(layout: Mapping[str, Any], *, source: str) -> None:
             raise DatasetError(f"{source}: {key}: expected {expected}, found {value!r}")
 
 
-def choose_columns(names: Sequence[str], layout: Mapping[str, Any], *, source: str) -> dict[str, list[str]]:
-    """The columns that each part of the dataset is read from; parts that there are not are left out."""
-    check_layout(layout, source=source)
+def choose_columns(
+    names: Sequence[str], layout: Mapping[str, Any], *, source: str, beside: Sequence[str] = ()
+) -> dict[str, list[str]]:
+    """The columns of each part of the dataset, and of further parts ``beside`` it; parts that there are not are left out."""
+    check_layout({key: value for key, value in layout.items() if key not in beside}, source=source)
     chosen: dict[str, list[str]] = {"categories": _category_columns(layout)}
-    for part in _PARTS:
+    for part in (*_PARTS, *beside):
         wanted = _said_or_usual(part, names, layout)
         if isinstance(wanted, str):
-            chosen[part] = [wanted] if wanted in names or part not in SEVERAL else _alike(wanted, names) or [wanted]
+            is_one = wanted in names or part not in (*SEVERAL, *beside)
+            chosen[part] = [wanted] if is_one else _alike(wanted, names) or [wanted]
         elif wanted is not None:
             chosen[part] = list(wanted)
     if silent := [part for part in _NEEDED if part not in chosen]:
@@ -163,7 +177,7 @@ def _columns_of(names: Sequence[str]) -> str:
 class _Table:
     """A frame whose columns are chosen; everything per row is in the frame's order until it is put in ``order``."""
 
-    def __init__(self, frame: Any, layout: TableLayout, source: str) -> None:
+    def __init__(self, frame: Any, layout: Mapping[str, Any], source: str, beside: Sequence[str] = ()) -> None:
         names = [
             getattr(frame, name, None) for name in ("column_names", "columns", "keys")
         ]  # Arrow; pandas, polars; mappings
@@ -174,7 +188,7 @@ class _Table:
             )
         self._names = {str(name): name for name in (given() if callable(given) else given)}
         self._frame, self._layout, self._source = frame, layout, source
-        self.chosen = choose_columns([str(name) for name in self._names], layout, source=source)
+        self.chosen = choose_columns([str(name) for name in self._names], layout, source=source, beside=beside)
         self.categories: dict[str, list[Any]] = {}  # those found, by column
         (episode,) = self.chosen["episode"]
         self.num_rows = len(self._frame[self._names[episode]])

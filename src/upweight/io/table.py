@@ -7,7 +7,7 @@ A TOML file beside the table, called the same but for the ending (``icu.toml`` f
 import csv
 import re
 import tomllib
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -17,12 +17,13 @@ from numpy.typing import NDArray
 from upweight.base.errors import DatasetError
 from upweight.base.optional import require
 from upweight.data.dataset import Dataset
-from upweight.data.table import KEYS, check_layout, choose_columns
+from upweight.data.table import KEYS, check_layout, choose_columns, read_beside as read_beside_frame
 from upweight.io.arrow_tables import parquet_module, read_columns, to_numpy
 from upweight.io.format import reading, starts_with
 from upweight.io.parquet import is_own, shards
 
 CSV = "csv"
+Choice = Callable[[Sequence[str], Path], list[str]]  # the columns to read, of those that a file has
 _PURPOSE = "reading CSV files"
 _CSV_ENDING = r"\.(csv|tsv)(\.(gz|bz2|zst))?$"
 _DELIMITERS = ",;\t|"  # that the header is looked at for
@@ -42,9 +43,25 @@ def find_layout(path: Path, format: str | None, options: Mapping[str, Any]) -> d
 
 def read(path: Path, layout: Mapping[str, Any]) -> Dataset:
     """The columns that are needed, at once."""
+    return Dataset.from_frame(_columns(path, layout), source=str(path), **layout)
+
+
+def read_beside(path: Path, format: str | None, options: Mapping[str, Any], part: str, columns: str) -> NDArray[Any]:
+    """What ``columns`` of the table hold that are no ``part`` of the dataset: :func:`upweight.data.table.read_beside`."""
+    layout = find_layout(path, format, options)
+    if layout is None and not _parquet_files(path):
+        raise DatasetError(f"{path}: expected a table (CSV or Parquet), found none")
+    layout = {**_columns_only(layout or {}), part: columns}
+    return read_beside_frame(_columns(path, layout, (part,)), layout, part, source=str(path))
+
+
+def _columns(path: Path, layout: Mapping[str, Any], beside: Sequence[str] = ()) -> dict[str, NDArray[Any]]:
+    def choose(names: Sequence[str], file: Path) -> list[str]:
+        chosen = choose_columns(names, _columns_only(layout), source=str(file), beside=beside)
+        return list(dict.fromkeys(name for group in chosen.values() for name in group))
+
     files = _parquet_files(path)
-    columns = _read_parquet(files, layout) if files else _read_csv(path, layout)
-    return Dataset.from_frame(columns, source=str(path), **layout)
+    return _read_parquet(files, choose) if files else _read_csv(path, choose)
 
 
 def _parquet_files(path: Path) -> list[Path]:
@@ -52,11 +69,11 @@ def _parquet_files(path: Path) -> list[Path]:
     return files if files and starts_with(files[0], b"PAR1") else []
 
 
-def _read_csv(path: Path, layout: Mapping[str, Any]) -> dict[str, NDArray[Any]]:
+def _read_csv(path: Path, choose: Choice) -> dict[str, NDArray[Any]]:
     pa_csv = require("pyarrow.csv", extra="parquet", purpose=_PURPOSE)
     with reading(path, "the header"):
         names, delimiter = _header(path)
-    wanted = _wanted(names, layout, path)
+    wanted = choose(names, path)
     with reading(path, "the rows"):
         table = pa_csv.read_csv(
             path,
@@ -81,10 +98,10 @@ def _header(path: Path) -> tuple[list[str], str]:
     return next(csv.reader(lines[:1], delimiter=delimiter)), delimiter
 
 
-def _read_parquet(files: Sequence[Path], layout: Mapping[str, Any]) -> dict[str, NDArray[Any]]:
+def _read_parquet(files: Sequence[Path], choose: Choice) -> dict[str, NDArray[Any]]:
     with reading(files[0], "the Parquet schema"):
         names = parquet_module().read_schema(files[0]).names
-    wanted = _wanted(names, layout, files[0])
+    wanted = choose(names, files[0])
     parts: dict[str, list[NDArray[Any]]] = {name: [] for name in wanted}
     for file in files:
         with reading(file, "the rows"):
@@ -92,11 +109,6 @@ def _read_parquet(files: Sequence[Path], layout: Mapping[str, Any]) -> dict[str,
             for name in wanted:
                 parts[name].append(_array(table.column(name), name, file))
     return {name: arrays[0] if len(arrays) == 1 else np.concatenate(arrays) for name, arrays in parts.items()}
-
-
-def _wanted(names: Sequence[str], layout: Mapping[str, Any], path: Path) -> list[str]:
-    chosen = choose_columns(names, _columns_only(layout), source=str(path))
-    return list(dict.fromkeys(name for group in chosen.values() for name in group))
 
 
 def _array(column: Any, name: str, path: Path) -> NDArray[Any]:

@@ -9,7 +9,7 @@ ratio, and has rewards of 0. The estimate is self-normalised at every step:
 It needs no model and is right for many episodes, but few long episodes do as another policy would: see the effective number.
 """
 
-import warnings
+import os
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -17,10 +17,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from upweight.base.errors import DatasetError, UpweightWarning
+from upweight.base.errors import DatasetError
 from upweight.data.dataset import Dataset
 from upweight.data.validate import as_episode_index
-from upweight.loading import load
+from upweight.loading import load_beside
 from upweight.policies.policy import Policy
 
 STEPS = 100_000  # of whole episodes, at which policies are asked
@@ -63,21 +63,17 @@ def as_propensities(values: ArrayLike, dataset: Dataset) -> NDArray[np.float64]:
     return np.minimum(taken, 1.0)
 
 
-def read_propensities(where: str, data: Any, **options: Any) -> NDArray[Any]:
+def read_propensities(where: str, data: str | os.PathLike[str], **options: Any) -> NDArray[Any]:
     """From a file that ``numpy.save`` wrote (.npy), or from columns of the table that ``data`` are read from with ``options``.
 
     ``where`` is a column, or what several begin with ("p" for p_0, p_1, ...), one for each action in turn.
     """
     if not where.endswith(".npy"):
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore", UpweightWarning)  # said when the data were read
-            try:
-                return load(data, **{**options, "observations": where, "next_observations": where}).observations
-            except DatasetError as error:
-                expected = "expected columns of the table that the data are read from, or a file (.npy)"
-                found = str(error).replace("observations= (--observations)", "propensities= (--propensities)")
-                found = found.replace(": observations:", ": propensities:")  # as which they were read
-                raise DatasetError(f"propensities {where!r}: {expected}: {found}") from None
+        try:
+            return load_beside(data, "propensities", where, **options)
+        except DatasetError as error:
+            expected = "expected columns of the table that the data are read from, or a file (.npy)"
+            raise DatasetError(f"propensities {where!r}: {expected}: {error}") from None
     try:
         array = np.load(where, allow_pickle=False)
     except (ValueError, EOFError) as error:
