@@ -596,6 +596,11 @@ class TestAsAProcess:
             ["train", "good.hdf5", "--env", "mod:make", "--evaluate-every", "9", "-o", "runs"],
             "or module:function of your own",
         ),
+        (
+            ["explore", "good.hdf5", "--port", "8000"],
+            "--port: needs --serve, which shows the page instead of writing it",
+        ),
+        (["sweep", "demo"], "-o: expected a folder to keep results in; only --plan needs none"),
         (["explore", "good.hdf5", "--serve", "--port", "99999999"], "expected a port from 0 to 65535, found 99999999"),
     ],
 )

@@ -416,7 +416,7 @@ def test_from_the_command_line(study: Experiment, tmp_path: Path, capsys: pytest
 def test_other_values_from_the_command_line(
     study: Experiment, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    arguments = ["sweep", str(tmp_path / "study.toml"), "-o", str(tmp_path / "store"), "--plan"]
+    arguments = ["sweep", str(tmp_path / "study.toml"), "--plan"]
     assert main([*arguments, "--set", "seeds=[0, 3, 5]", "--set", "updates=1_000", "--set", "precision=bfloat16"]) == 0
     shown = capsys.readouterr().out
     assert "12 runs" in shown and "x 1,000 updates" in shown

@@ -4,6 +4,7 @@ import argparse
 import threading
 from pathlib import Path
 
+from upweight.base.errors import ConfigError
 from upweight.cli.options import add_data, add_overwrite, add_reading, check_free, reading_options
 from upweight.explorer.page import explore
 
@@ -35,18 +36,20 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         action="store_true",
         help="write nothing: serve the page to this machine only (127.0.0.1), under an address nobody can guess, until Ctrl-C",
     )
-    parser.add_argument("--port", type=int, default=0, help="for --serve (default: one that is free)")
+    parser.add_argument("--port", type=int, help="for --serve (default: one that is free)")
     add_reading(parser)
 
 
 def run(arguments: argparse.Namespace) -> None:
     if not arguments.serve:
+        if arguments.port is not None:
+            raise ConfigError("--port: needs --serve, which shows the page instead of writing it")
         check_free(arguments.output, arguments)
     explorer = explore(arguments.data, env=arguments.env, title=arguments.title, **reading_options(arguments))
     if not arguments.serve:
         print(f"wrote {explorer.save(arguments.output)}: open it in a browser")
         return
-    with explorer.serve(port=arguments.port) as server:
+    with explorer.serve(port=arguments.port or 0) as server:
         print(f"open {server.address}\nonly this machine can; Ctrl-C ends it", flush=True)
         try:
             until_interrupted()

@@ -23,7 +23,7 @@ examples:
   upweight sweep paper/mixed --scale quick --only "hopper-*" --algorithm bc -o results/        # hours on two cores
   upweight sweep paper/mixed --set updates=250_000 --set precision=bfloat16 -o results/        # for a GPU
   upweight sweep my_study.toml -o results/ --evaluate-every 50000     # curves in the report; finished runs stay as they are
-  upweight sweep my_study.toml -o results/ --plan           # how much work it is; nothing is trained
+  upweight sweep my_study.toml --plan                       # how much work it is; with -o results/, how much is left
   upweight sweep my_study.toml -o results/ --max-minutes 30 # a slice; the same command goes on
   upweight sweep my_study.toml -o results/ --executor ray --address auto      # on a Ray cluster (docs/clusters.md)
 
@@ -39,9 +39,7 @@ _EXAMPLE = "updates=250_000"
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("experiment", metavar="FILE", help="a TOML file, or the name of a suite")
-    parser.add_argument(
-        "-o", "--output", type=Path, required=True, help="folder of results; may hold other sweeps' too"
-    )
+    parser.add_argument("-o", "--output", type=Path, help="folder of results; may hold other sweeps' too")
     parser.add_argument("--scale", help="take the values of [scale.NAME] in the file")
     parser.add_argument("--only", metavar="PATTERN", help='datasets to keep, e.g. "hopper-*"')
     parser.add_argument(
@@ -53,7 +51,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--max-agents", type=int, help="train at most this many together (default: as many as fit)")
     parser.add_argument("--workers", type=int, help="processes that simulate (default: one per core)")
     _add_cluster(parser)
-    parser.add_argument("--plan", action="store_true", help="say what would be done, and stop")
+    parser.add_argument("--plan", action="store_true", help="say what would be done, and stop; needs no -o")
     parser.add_argument("--json", action="store_true", help="print JSON instead of text")
 
 
@@ -98,6 +96,8 @@ def run(arguments: argparse.Namespace) -> bool:
     with importing(extra="train", purpose="a sweep"):
         from upweight.studies.experiment_file import read_experiment
         from upweight.sweeps.sweep import plan_sweep, sweep
+    if arguments.output is None and not arguments.plan:
+        raise ConfigError("-o: expected a folder to keep results in; only --plan needs none")
     changes = parse_settings(arguments.set, example=_EXAMPLE)
     if arguments.evaluate_every is not None:
         changes["evaluate_every"] = arguments.evaluate_every

@@ -77,16 +77,19 @@ class SweepResult:
     failures: tuple[str, ...] = ()  # populations that could not be done, and why
 
 
-def plan_sweep(experiment: Experiment, store: str | Path | Store, *, max_agents: int | None = None) -> SweepPlan:
-    """What is missing, how it would be packed, and how long it may take; writes nothing.
+def plan_sweep(
+    experiment: Experiment, store: str | Path | Store | None = None, *, max_agents: int | None = None
+) -> SweepPlan:
+    """What is missing in ``store`` (all, without one), how it would be packed, and how long it may take; writes nothing.
 
     Examples:
-        >>> print(uw.plan_sweep(uw.read_experiment("demo"), "new"))
+        >>> print(uw.plan_sweep(uw.read_experiment("demo")))
         demo: 25 runs, 0 finished, 25 to do
           bc on hopper: 25 agents x 20,000 updates
           about ... of training and ... of evaluation on ..., beside making datasets
     """
-    return _plan(experiment, store if isinstance(store, Store) else Store.find(store), max_agents, failed=())
+    found = Store.find(store) if isinstance(store, str | Path) else store
+    return _plan(experiment, found, max_agents, failed=())
 
 
 def sweep(
