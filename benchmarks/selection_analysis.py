@@ -81,8 +81,10 @@ def regrets(true: Floats, order: NDArray[np.int64]) -> Floats:
 
 
 def measures(true: Floats, score: Floats) -> Floats:
-    """Spearman's correlation, then regrets."""
-    return np.array([float(rank_correlation(score, true)), *regrets(true, np.argsort(-score, kind="stable"))])
+    """Spearman's correlation (0 of a resample in which all are equal), then regrets."""
+    return np.array(
+        [float(np.nan_to_num(rank_correlation(score, true))), *regrets(true, np.argsort(-score, kind="stable"))]
+    )
 
 
 def with_intervals(true: Floats, score: Floats, rng: np.random.Generator) -> Floats:

@@ -200,6 +200,18 @@ def test_the_gain_grows_with_the_rpsv_or_not(store: Store, sign: int, verdict: s
     assert found["BC AW"].verdict == "no data" and re.search(r"BC +AW, at equal mean +no data *\n", str(replication))
 
 
+def test_gains_that_are_all_equal_have_no_correlation(store: Store) -> None:
+    for place in range(5):
+        data = data_spec("hopper-expert-random-5", seed=place)
+        for sampler in ("Uniform", "RW"):
+            add_runs(store, data, sampler, [0.0] * 5)
+        add_dataset(store, data, mean=0.1 * (place % 3), rpsv=0.01 * (place + 1))
+    replication = check(store)
+    found = checks(replication, "rpsv")["BC RW"]
+    assert (found.verdict, found.correlation, found.datasets) == ("not shown", None, 5)
+    assert re.search(r"BC +RW +not shown +undefined: all scores or all datasets are equal +5 +5\n", str(replication))
+
+
 def test_a_handful_of_datasets_tells_nothing_about_rpsv(store: Store) -> None:
     for place in range(4):
         data = data_spec("hopper-expert-random-5", seed=place)

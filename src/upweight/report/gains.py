@@ -23,10 +23,13 @@ class Gains:
     rpsv: Floats  # [M]
     seeds: int  # of the dataset that has fewest
 
+    @property
+    def are_few(self) -> bool:
+        """Too few for a correlation."""
+        return len(self.gain) < FEW_DATASETS
+
     def growth(self, intervals: Intervals, *, at_equal_mean: bool = False) -> Estimate | None:
-        """Rank correlation of gain and RPSV, with an interval over datasets; None for fewer than :data:`FEW_DATASETS`."""
-        if len(self.gain) < FEW_DATASETS:
-            return None
+        """Rank correlation of gain and RPSV, with an interval over datasets; None where it is undefined."""
         return intervals.correlation(self.rpsv, self.gain, self.mean if at_equal_mean else None)
 
 

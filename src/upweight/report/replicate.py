@@ -22,7 +22,7 @@ from upweight.report.gains import gains_of
 from upweight.report.names import UNIFORM, DatasetName
 from upweight.report.results import Results, SeedScores
 from upweight.report.statistics.bootstrap import FEW_RUNS, Estimate
-from upweight.report.statistics.intervals import Intervals, is_better, is_worse
+from upweight.report.statistics.intervals import UNDEFINED, Intervals, is_better, is_worse
 
 BETTER, NO_LOSS, WORSE, ALIKE, GROWS = "better", "no loss", "worse", "alike", "grows"
 NOT_SHOWN, NO_DATA = "not shown", "no data"
@@ -98,7 +98,7 @@ class Check:
     verdict_over_datasets: str = NO_DATA  # of the two below
     improvement_over_datasets: Estimate | None = None  # the same numbers with intervals over datasets and seeds
     gain_over_datasets: Estimate | None = None
-    correlation: Estimate | None = None  # its interval is over datasets
+    correlation: Estimate | None = None  # its interval is over datasets; None where it is undefined, too
 
     @property
     def has_few_seeds(self) -> bool:
@@ -109,8 +109,8 @@ class Check:
         """As a row of a table; without data, the beginning of one."""
         if not self.datasets:
             return [self.method, self.what, self.verdict]
-        if self.correlation is not None:
-            numbers = [_shown(self.correlation, 2, "+")]
+        if self.improvement is None:
+            numbers = [_shown(self.correlation, 2, "+") or UNDEFINED]
         else:
             numbers = [_shown(self.improvement), _ends(self.improvement_over_datasets)]
             numbers += [_shown(self.gain, 3, "+"), _ends(self.gain_over_datasets, 3, "+")]
@@ -290,12 +290,12 @@ def _growth(
     gains = gains_of(results, method, sampler, datasets)
     for equal in (False, True):
         what = f"{sampler}, at equal mean" if equal else sampler
+        if gains.are_few:
+            yield Check(method, what, NO_DATA)
+            continue
         found = gains.growth(intervals, at_equal_mean=equal)
-        check = Check(method, what, NO_DATA)
-        if found is not None:
-            check = replace(check, verdict=GROWS if found.low > 0 else NOT_SHOWN, correlation=found)
-            check = replace(check, datasets=len(gains.gain), seeds=gains.seeds)
-        yield check
+        verdict = GROWS if found is not None and found.low > 0 else NOT_SHOWN
+        yield Check(method, what, verdict, len(gains.gain), gains.seeds, correlation=found)
 
 
 def _pairs(results: Results, method: str, question: Question) -> Iterator[tuple[str, str]]:

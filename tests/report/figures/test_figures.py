@@ -148,6 +148,18 @@ def test_what_uniform_makes_of_a_dataset_by_its_return(store: Store) -> None:
     assert "BC: rank correlation 1.00 [1.00, 1.00] (95% interval over the 5 datasets)." in drawing.notes
 
 
+def test_a_correlation_of_equal_scores_is_called_undefined(store: Store) -> None:
+    for place in range(5):
+        data = data_spec("hopper-expert-random-5", seed=place)
+        add_runs(store, data, "Uniform", [0.0, 0.0])
+        add_runs(store, data, "RW", [0.0, 0.0])
+        add_dataset(store, data, mean=0.1 * place, rpsv=0.1 * place + 0.1)
+    performance, gains = (draw(collect(store), INTERVALS, "BC") for draw in (draw_performance, draw_gains))
+    undefined = "undefined: all scores or all datasets are equal."
+    assert f"BC: rank correlation {undefined}" in performance.notes and performance.label.endswith(undefined)
+    assert f"BC, RW: rank correlation of gain and RPSV {undefined}" in gains.notes
+
+
 def test_profiles_reach_the_best_run(store: Store) -> None:
     add_runs(store, "ant-expert-random-50", "Uniform", [0.4, 0.5])
     add_runs(store, "ant-expert-random-50", "RW", [1.2, 1.4])

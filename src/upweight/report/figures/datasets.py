@@ -19,7 +19,7 @@ from upweight.report.figures.weightings import why_nothing_beside_uniform
 from upweight.report.gains import FEW_DATASETS, Gains, gains_of
 from upweight.report.names import UNIFORM
 from upweight.report.results import DatasetFacts, Results
-from upweight.report.statistics.intervals import Intervals
+from upweight.report.statistics.intervals import UNDEFINED, Intervals
 from upweight.report.tables import estimate_text, score_text
 
 NO_DESCRIPTION = "the store does not describe the datasets"
@@ -81,12 +81,14 @@ def _gains(results: Results, method: str) -> dict[str, Gains]:
 def _growth_notes(found: dict[str, Gains], intervals: Intervals, method: str) -> Iterator[str]:
     """How closely the gain follows the RPSV, in a sentence for each weighting."""
     for name, each in found.items():
-        simple, partial = (each.growth(intervals, at_equal_mean=equal) for equal in (False, True))
-        if simple and partial:
-            yield (
-                f"{method}, {name}: rank correlation of gain and RPSV {estimate_text(simple, normalized=True)}, at equal mean "
-                f"return {estimate_text(partial, normalized=True)} (95% intervals over the {len(each.gain)} datasets)."
-            )
+        if each.are_few:
+            continue
+        simple, partial = (
+            estimate_text(each.growth(intervals, at_equal_mean=equal), normalized=True) for equal in (False, True)
+        )
+        growth = f"{method}, {name}: rank correlation of gain and RPSV {simple or UNDEFINED}"
+        over = f"(95% intervals over the {len(each.gain)} datasets)"
+        yield f"{growth}, at equal mean return {partial or UNDEFINED} {over}." if simple else f"{growth}."
 
 
 def draw_performance(results: Results, intervals: Intervals, method: str) -> Drawing:
@@ -110,12 +112,15 @@ def draw_performance(results: Results, intervals: Intervals, method: str) -> Dra
     finish(axis, title="", x="mean normalised return of the dataset", y="score of Uniform")
     add_legend(figure, handles)
     trend = estimate_text(intervals.correlation(means, levels), normalized=True)
+    over = f" (95% interval over the {len(known)} datasets)" if trend else ""
     notes = (
         "Each dataset is a point: the mean score of Uniform against the mean return of the data. The paper sees it grow, up to a "
         "sweet spot.",
-        f"{method}: rank correlation {trend} (95% interval over the {len(known)} datasets).",
+        f"{method}: rank correlation {trend or UNDEFINED}{over}.",
     )
-    return Drawing(figure, f"{method}: score of Uniform against the mean return of the dataset: {trend}.", notes)
+    return Drawing(
+        figure, f"{method}: score of Uniform against the mean return of the dataset: {trend or UNDEFINED}.", notes
+    )
 
 
 def draw_returns(datasets: Sequence[DatasetFacts]) -> Drawing:

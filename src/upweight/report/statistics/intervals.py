@@ -23,6 +23,7 @@ from upweight.report.statistics.ranks import Floats, rank_correlation
 from upweight.report.statistics.scores import GivenScores, ScoreError, Scores
 
 CONFIDENCE = 0.95
+UNDEFINED = "undefined: all scores or all datasets are equal"  # a correlation of them
 Answer = TypeVar("Answer")
 
 
@@ -66,13 +67,18 @@ class Intervals:
         """IQM of x less that of y."""
         return self._ask(interval_of_pair, difference(iqm), x, y, over_tasks=over_tasks)
 
-    def correlation(self, x: Floats, y: Floats, given: Floats | None = None) -> Estimate:
-        """Rank correlation of x and y [M], at equal ``given`` [M] if there is one; resamples are of the M."""
+    def correlation(self, x: Floats, y: Floats, given: Floats | None = None) -> Estimate | None:
+        """Rank correlation of x and y [M], at equal ``given`` [M] if there is one; resamples are of the M.
+
+        None where it is undefined: all x, or all y, are equal. A resample of which that is so counts as 0.
+        """
 
         def of_places(drawn: Scores) -> Floats:
             at = drawn.values.astype(np.int64)  # [..., M]
-            return rank_correlation(x[at], y[at], None if given is None else given[at])
+            return np.nan_to_num(rank_correlation(x[at], y[at], None if given is None else given[at]))
 
+        if np.isnan(rank_correlation(x, y, given)):
+            return None
         return self.of(of_places, {"": np.arange(len(x))})
 
     def _ask(self, question: Callable[..., Answer], *about: Any, **how: Any) -> Answer:

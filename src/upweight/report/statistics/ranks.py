@@ -47,13 +47,15 @@ def adjust(p_values: ArrayLike) -> Floats:
 def rank_correlation(x: NDArray[Any], y: NDArray[Any], given: NDArray[Any] | None = None) -> Floats:
     r"""[...] Spearman's correlation of x and y [..., M]; at equal ``given`` [..., M], the partial one.
 
-    :math:`r_{xy|z} = (r_{xy} - r_{xz} r_{yz}) / \sqrt{(1 - r_{xz}^2)(1 - r_{yz}^2)}`. Where nothing varies, it is 0.
+    :math:`r_{xy|z} = (r_{xy} - r_{xz} r_{yz}) / \sqrt{(1 - r_{xz}^2)(1 - r_{yz}^2)}`; with what does not vary, r is
+    undefined: NaN. Where that is z, all of x and y is left.
     """
     ranks = [doubled_ranks(each).astype(np.float64) for each in (x, y, *([] if given is None else [given]))]
     a, b, *rest = (each - each.mean(axis=-1, keepdims=True) for each in ranks)
+    ab = _correlation(a, b)
     if not rest:
-        return _correlation(a, b)
-    ab, ac, bc = _correlation(a, b), _correlation(a, rest[0]), _correlation(b, rest[0])
+        return ab
+    ac, bc = (np.nan_to_num(_correlation(each, rest[0])) for each in (a, b))
     return _ratio(ab - ac * bc, np.sqrt((1 - ac**2) * (1 - bc**2)))
 
 
@@ -63,7 +65,7 @@ def _correlation(a: Floats, b: Floats) -> Floats:
 
 
 def _ratio(above: Floats, below: Floats) -> Floats:
-    """0 where there is nothing below, but for rounding."""
+    """NaN where there is nothing below, but for rounding."""
     some = below > 1e-6
-    found: Floats = np.where(some, above / np.where(some, below, 1.0), 0.0)
+    found: Floats = np.where(some, above / np.where(some, below, 1.0), np.nan)
     return found
