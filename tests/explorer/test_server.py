@@ -2,6 +2,8 @@
 
 import json
 import os
+import subprocess
+import sys
 from collections.abc import Callable
 from http.client import HTTPConnection
 from pathlib import Path
@@ -70,6 +72,26 @@ def test_of_an_episode_that_cannot_be_read_it_says_why_and_goes_on(
         with urlopen(server.address) as answer:
             assert answer.status == 200
     assert capfd.readouterr().err == ""
+
+
+def test_it_goes_on_without_the_index_of_a_packed_folder(tmp_path: Path) -> None:
+    """In a process of its own: who reads a map beyond the end of its file is ended by the system."""
+    log = tmp_path / "log.packed"
+    save(random_dataset(), log)
+    ask = """
+import os, sys, urllib.request
+from upweight.explorer.page import explore
+with explore(sys.argv[1]).serve() as server:
+    for name in ("", "lengths", "terminated", "returns", "initial_observations"):
+        if name:
+            os.truncate(f"{sys.argv[1]}/{name}.bin", 0)
+        with urllib.request.urlopen(f"{server.address}episode/2") as answer:
+            print(answer.read().decode())
+"""
+    done = subprocess.run([sys.executable, "-c", ask, str(log)], capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    answers = done.stdout.splitlines()
+    assert len(answers) == 5 and len(set(answers)) == 1 and "rewards" in answers[0]
 
 
 def fill(file: Path, value: float) -> None:

@@ -97,7 +97,7 @@ def as_episodes(read: Callable[[str], NDArray[Any]], *, has_next: bool, source: 
         raise DatasetError(
             f"{source}: missing key 'next_observations', although 'final_known' says that some are known"
         )
-    return Episodes(lengths.astype(np.int64, copy=False), **flags)
+    return Episodes(lengths.astype(np.int64), **flags)  # in memory, whatever becomes of the file
 
 
 def check_finite(array: NDArray[Any], *, key: str, source: str) -> None:

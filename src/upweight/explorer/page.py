@@ -125,18 +125,20 @@ class Explorer(Shown):
 
     def _episode(self, number: int) -> dict[str, Any]:
         """Curves of an episode, thinned out where it is long: k steps, their rewards, the sum so far, and observations [d][k]."""
-        for column in (self.dataset._observations, self.dataset._rewards):
-            if column is not None:
-                column.check()
-        episode = self.dataset.subset([number])
-        shown = np.unique(np.linspace(0, episode.num_steps - 1, _MAX_POINTS).round().astype(np.int64))
-        observations = episode.observations.reshape(episode.num_steps, -1)[shown, :_MAX_CURVES]
-        for key, values in (("observations", observations), ("rewards", episode.rewards)):
+        observed, rewarded = self.dataset._observations, self.dataset._rewards
+        assert rewarded is not None  # there is no page without
+        for column in (observed, rewarded):
+            column.check()
+        steps = self.dataset.episodes.steps_of(np.array([number]))
+        shown = np.unique(np.linspace(0, len(steps) - 1, _MAX_POINTS).round().astype(np.int64))
+        rewards = rewarded.rows(steps)
+        observations = observed.rows(steps[shown]).reshape(len(shown), -1)[:, :_MAX_CURVES]
+        for key, values in (("observations", observations), ("rewards", rewards)):
             check_finite(values, key=key, source=f"{self.dataset.source}: episode {number}")
         return {
             "steps": shown.tolist(),
-            "rewards": episode.rewards[shown].astype(np.float64).tolist(),
-            "returns": np.cumsum(episode.rewards, dtype=np.float64)[shown].tolist(),
+            "rewards": rewards[shown].astype(np.float64).tolist(),
+            "returns": np.cumsum(rewards, dtype=np.float64)[shown].tolist(),
             "observations": observations.T.astype(np.float64).tolist(),
         }
 
