@@ -159,6 +159,21 @@ class TestWithEstimatesGiven:
         plot_selection(found, tmp_path / "estimates.png")
         assert select([lost, made(-DIVERGES, "uniform", 1)], log, **QUICK).baseline.name == "the log itself"
 
+    def test_reasons_of_vetoes_stand_below_the_table(self, log: uw.Dataset) -> None:
+        """Numbered, one for all that share it: in the table they made it too wide for a screen."""
+        rivals = [told(made(-50.0), f"rw temperature=0.{digit}") for digit in (1, 2)]
+        found = select([*rivals, made(-DIVERGES), made(0.0, "uniform")], log, **{**QUICK, "rule": uw.SelectionRule()})
+        assert [each.verdict for each in found.standings[:3]] == [
+            *["none of the logged episodes returned as much"] * 2,
+            "2 of 2 evaluations diverged",
+        ]
+        text = str(found)
+        assert text.count("vetoed (1)\n") == 2 and text.count("vetoed (2)\n") == 1
+        assert "\n\n(1) none of the logged episodes returned as much\n(2) 2 of 2 evaluations diverged\n\n" in text
+        assert "(2) 2 of 2 evaluations diverged" in found._repr_html_()
+        assert max(map(len, text.splitlines())) <= 120
+        assert found.to_dict()["candidates"][2]["verdict"] == "2 of 2 evaluations diverged"
+
     def test_true_returns_beside_a_choice_that_they_do_not_change(self) -> None:
         found = select(self._pushers(), self._carts(), env="CartPole-v1", env_episodes=3, workers=1, **QUICK)
         steady, one_way, clone = (each.true_returns for each in found.standings)

@@ -116,9 +116,22 @@ class Selection:
             "true return": any(each.true_returns is not None for each in self.standings),
             "real episodes": any(each.real_returns is not None for each in self.standings),
         }
-        rows = [_row(each, each is self.choice, more) for each in self.ranked]
+        vetoes = {reason: f"vetoed ({place})" for reason, place in self._vetoes.items()}
+        rows = [
+            [*_row(each, each is self.choice, more), vetoes.get(each.verdict, each.verdict)] for each in self.ranked
+        ]
         header = ["candidate", "policies", "estimate", "±", "% outside", "action error", "constant", "of good"]
         return Grid(rows, [*header, *(name for name, shown in more.items() if shown), "verdict"])
+
+    @property
+    def _vetoes(self) -> dict[str, int]:
+        """Why candidates could not be chosen, with the number that stands for it in the table."""
+        vetoed = [each for each in self.ranked if each.verdict == self.rule.objection(each.evidence)]
+        return {reason: place for place, reason in enumerate(dict.fromkeys(each.verdict for each in vetoed), 1)}
+
+    @property
+    def _veto_lines(self) -> list[str]:
+        return [f"({place}) {reason}" for reason, place in self._vetoes.items()]
 
     @property
     def _has_importance(self) -> bool:
@@ -162,7 +175,8 @@ class Selection:
         return [*([OPTIMISTIC] if self.about["which"] == ALL else []), *self.notes]
 
     def __str__(self) -> str:
-        parts = [self.basis, table(self.grid.rows, header=self.grid.header), fill(self.legend, _LINE)]
+        parts = [self.basis, table(self.grid.rows, header=self.grid.header), "\n".join(self._veto_lines)]
+        parts.append(fill(self.legend, _LINE))
         if (groups := self.group_grid) is not None:
             parts.append(table(groups.rows, header=groups.header))
         parts.append("\n".join(fill(line, _LINE) for line in self.headline.splitlines()))
@@ -174,7 +188,7 @@ class Selection:
         return f"Selection(candidates={len(self.standings)}, chosen={chosen!r})"
 
     def _repr_html_(self) -> str:
-        return as_html("Selection", self.headline, self.grid, *self.remarks)
+        return as_html("Selection", self.headline, self.grid, *self._veto_lines, *self.remarks)
 
     def to_dict(self) -> dict[str, Any]:
         """JSON-able."""
@@ -232,14 +246,14 @@ def _row(each: Standing, is_chosen: bool, more: Mapping[str, bool]) -> list[str]
     ]
     if more["IS"]:
         value, left = each.look.importance, each.look.effective_episodes
-        cells.append(f"{'-' if value is None else number(value)} ({left:.1f} ep.)")
+        cells.append(f"{'-' if value is None else number(value)} ({left:.1f})")
     if more["true return"]:
         cells.append("-" if each.true_returns is None else number(float(each.true_returns.mean())))
     if more["real episodes"]:
         cells.append(
             f"{number(float(np.mean(each.real_returns)))} ({len(each.real_returns)})" if each.real_returns else "-"
         )
-    return [*cells, each.verdict]
+    return cells
 
 
 def _number(value: float) -> str:

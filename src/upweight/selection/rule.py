@@ -114,7 +114,7 @@ class SelectionRule:
 
     def decide(self, candidates: Sequence[Evidence], baseline: Baseline) -> Decision:
         """Choose among candidates that are not the baseline itself."""
-        verdicts = [self._objection(candidate) for candidate in candidates]
+        verdicts = [self.objection(candidate) for candidate in candidates]
         able = [place for place, objection in enumerate(verdicts) if objection is None]
         best = max(able, key=lambda place: (self.lower(candidates[place]), candidates[place].name), default=None)
         if best is None:
@@ -139,7 +139,7 @@ class SelectionRule:
             return Decision(best, self._why(winner, baseline, gap, noise), words)
         return Decision(None, self._abstain(baseline, _why_not(winner, baseline, gap, noise) + but), words)
 
-    def _objection(self, candidate: Evidence) -> str | None:
+    def objection(self, candidate: Evidence) -> str | None:
         """Why a candidate cannot be chosen, whatever its estimate."""
         if not candidate.is_whole:
             lost = int((~np.isfinite(candidate.estimates)).sum())
