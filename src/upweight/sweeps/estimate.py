@@ -1,5 +1,6 @@
 """How long populations may take, before anything is measured: good to a factor of two."""
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
@@ -7,14 +8,15 @@ import jax
 
 from upweight.engine.algorithm import find_algorithm
 from upweight.engine.schedule import operations_per_update
+from upweight.rollout.environments import find_spec
 from upweight.rollout.processes import usable_cores
 from upweight.studies.run_spec import config_of
 from upweight.sweeps.packing import Population
 
 _OPERATIONS_PER_SECOND = {"cpu": 55e9, "gpu": 45e12}  # of matrix products, per core or device, as training reaches them
 _COMPILE_SECONDS = 10
-_SECONDS_PER_STEP = 120e-6  # of a simulator, on one core
-_STEPS_PER_EPISODE = 800
+_SECONDS_PER_STEP = {"Ant": 450e-6, "": 120e-6}  # of a simulator on one core, by what the id of the environment holds
+_SHARE_PLAYED, _USUAL_LIMIT = 0.8, 1000  # of an episode's time limit; the limit where there is none
 
 
 @dataclass(frozen=True)
@@ -42,12 +44,19 @@ def estimate_time(populations: Sequence[Population], done: Mapping[str, float]) 
             for run in population.runs
         )
     runs = [run for population in populations for run in population.runs]
-    steps = _STEPS_PER_EPISODE * sum(run.episodes * (1 + run.num_points) for run in runs)
+    episodes: Counter[str] = Counter()
+    for run in runs:
+        episodes[run.data.env_id] += run.episodes * (1 + run.num_points)
     return Estimate(
         training=operations / speed + _COMPILE_SECONDS * len(populations),
-        evaluation=steps * _SECONDS_PER_STEP / cores,
+        evaluation=sum(count * _episode_seconds(env_id) for env_id, count in episodes.items()) / cores,
         device=f"{cores} CPU core{'' if cores == 1 else 's'}" if kind == "cpu" else jax.devices()[0].device_kind,
     )
+
+
+def _episode_seconds(env_id: str) -> float:
+    limit = find_spec(env_id).max_episode_steps or _USUAL_LIMIT
+    return _SHARE_PLAYED * limit * next(seconds for name, seconds in _SECONDS_PER_STEP.items() if name in env_id)
 
 
 def _duration(seconds: float) -> str:
