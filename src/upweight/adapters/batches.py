@@ -63,6 +63,9 @@ class Batches(Shown, Iterator[Transitions]):
 
     def _make_window(self) -> list[_Made]:
         """Draw batches one by one, gather the rows of all of them together, and hand each its own."""
+        if self._window == 1:  # nothing to join or to cut: 5 us less
+            columns = self._dataset.transitions(self._draws.rows(self._batch_size))
+            return [(Transitions(*map(self._convert, columns)), self._draws.position())]
         drawn = [(self._draws.rows(self._batch_size), self._draws.position()) for _ in range(self._window)]
         columns = self._dataset.transitions(np.concatenate([index for index, _ in drawn]))
         spans = [slice(first, first + self._batch_size) for first in range(0, len(columns.rewards), self._batch_size)]

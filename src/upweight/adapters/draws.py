@@ -1,6 +1,5 @@
 """What every adapter draws with: the core sampler and a generator of its own, whose state can be kept."""
 
-import copy
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -42,7 +41,7 @@ class Draws:
 
     def position(self) -> dict[str, Any]:
         """The state of the generator alone: whole numbers and names."""
-        return copy.deepcopy(dict(self._rng.bit_generator.state))
+        return dict(self._rng.bit_generator.state)  # made anew at every look
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Go on from where :meth:`state_dict` was called, on the same episodes."""
@@ -54,4 +53,4 @@ class Draws:
                 f"transitions, found {len(theirs['sizes']):,} episodes of {theirs['sizes'].sum():,}"
             )
         self.sampler = sampler
-        self._rng.bit_generator.state = copy.deepcopy(dict(state["generator"]))
+        self._rng.bit_generator.state = dict(state["generator"])
