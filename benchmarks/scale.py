@@ -3,6 +3,7 @@
     python benchmarks/scale.py --steps 1000000                  # a small one first
     python benchmarks/scale.py --scratch /big/disk              # 100M steps: 6 GB of shards, 6 GB packed
     python benchmarks/scale.py --steps 10000000 --stages shards pack parquet index unpacked --name scale_parquet
+    python benchmarks/scale.py --stages shards pack torchrl_storage rllib_input --name scale_adapters
 
 Each stage runs in a process of its own, whose anonymous memory (RssAnon: what is not a page of a file) is looked at every 5 ms.
 Targets: below 1 GiB in every stage; a batch of 256 weighted transitions at most 1.5 times the cost of gathering
@@ -11,6 +12,7 @@ observations). Seconds of training are those of a call, data, compilation and al
 """
 
 import argparse
+import importlib
 import json
 import shutil
 import subprocess
@@ -31,6 +33,7 @@ SHARD_STEPS = 1_000_000
 BATCH, ROUND = 256, 50  # batches of one method before the next has its turn
 STAGES = ("shards", "pack", "inspect", "weights", "batches", "timing", "train")
 PARQUET_STAGES = ("parquet", "index", "unpacked")
+ADAPTER_STAGES = ("torchrl_storage", "rllib_input")
 AGENTS, UPDATES = 16, 1000
 LIMIT_BYTES, LIMIT_RATIO = 1 << 30, 1.5
 
@@ -42,7 +45,7 @@ def main() -> int:
     parser.add_argument(
         "--scratch", type=Path, default=Path(tempfile.gettempdir()), help="where the data go, and are removed from"
     )
-    parser.add_argument("--stages", nargs="+", choices=(*STAGES, *PARQUET_STAGES), default=STAGES)
+    parser.add_argument("--stages", nargs="+", choices=(*STAGES, *PARQUET_STAGES, *ADAPTER_STAGES), default=STAGES)
     parser.add_argument("--name", default="scale", help="of the JSON file")
     parser.add_argument("--stage", help=argparse.SUPPRESS)
     arguments = parser.parse_args()
@@ -56,7 +59,7 @@ def main() -> int:
         shutil.rmtree(folder)
     path = record(
         arguments.name,
-        ["upweight", "numpy", "jax", "torch", "torchrl", "tensordict", "pyarrow"],
+        ["upweight", "numpy", "jax", "torch", "torchrl", "tensordict", "pyarrow", "ray"],
         results,
         about={"steps": arguments.steps},
     )
@@ -206,6 +209,27 @@ def unpacked(arguments: argparse.Namespace) -> dict[str, Any]:
         "milliseconds_per_batch": round(1e3 * spent / (arguments.batches + 1), 3),
         "mean_reward": total / (BATCH * arguments.batches),
     }
+
+
+def torchrl_storage(arguments: argparse.Namespace) -> dict[str, Any]:
+    return drawn_by("torchrl", arguments)
+
+
+def rllib_input(arguments: argparse.Namespace) -> dict[str, Any]:
+    return drawn_by("rllib", arguments)
+
+
+def drawn_by(library: str, arguments: argparse.Namespace) -> dict[str, Any]:
+    """Anonymous memory when a library is imported, after its first batch of the packed folder, and after so many."""
+    host = importlib.import_module(f"hosts.{library}_host")
+    imported = anonymous_bytes()
+    draw = host.packed_batches(arguments.scratch / "packed")
+    draw()
+    first = anonymous_bytes()
+    for _ in range(arguments.batches - 1):
+        draw()
+    last = anonymous_bytes()
+    return {"batches": arguments.batches, "bytes_imported": imported, "bytes_first": first, "bytes_last": last}
 
 
 def plain_numpy(folder: Path) -> dict[str, Callable[[], object]]:

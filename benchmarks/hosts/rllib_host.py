@@ -42,6 +42,13 @@ def speed_tasks(dataset: uw.Dataset) -> dict[str, Callable[[], object]]:
     return {name: _task(make(), dataset, path, options) for name, (make, options) in kinds.items()}
 
 
+def packed_batches(folder: Path) -> Callable[[], object]:
+    """Weighted batches of a packed folder, as the local learner of BC gets them."""
+    weighted = WeightedOfflineData.with_weighting("aw", seed=0)
+    _start_ray()
+    return _task(BCConfig(), uw.load(folder), str(folder), {"offline_data_class": weighted})
+
+
 def draw_observations(dataset: uw.Dataset, weighting: str, seed: int) -> Callable[[], NDArray[Any]]:
     """Observations [256, d] of a batch of BC."""
     weighted = WeightedOfflineData.with_weighting(weighting, seed=seed)
@@ -51,14 +58,20 @@ def draw_observations(dataset: uw.Dataset, weighting: str, seed: int) -> Callabl
 
 def _rows_for_ray(dataset: uw.Dataset) -> str:
     """The dataset as a file for RLlib, with Ray started."""
+    folder = _start_ray()
+    write_parquet(dataset, folder / "rows.parquet")
+    return str(folder / "rows.parquet")
+
+
+def _start_ray() -> Path:
+    """Gives a folder that is removed in the end."""
     folder = Path(tempfile.mkdtemp(prefix="upweight-rllib-"))
     atexit.register(shutil.rmtree, folder, ignore_errors=True)
     if not ray.is_initialized():
         # Four processors in name: with two, the processes that map the rows leave none for the one that reads them.
         ray.init(num_cpus=4, include_dashboard=False, log_to_driver=False, logging_level="ERROR", _temp_dir=str(folder))
     logging.getLogger("ray.data").setLevel(logging.ERROR)
-    write_parquet(dataset, folder / "rows.parquet")
-    return str(folder / "rows.parquet")
+    return folder
 
 
 def _task(config: Any, dataset: uw.Dataset, path: str, options: dict[str, Any]) -> Callable[[], Any]:

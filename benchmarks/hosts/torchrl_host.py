@@ -57,6 +57,12 @@ def speed_tasks(dataset: uw.Dataset) -> dict[str, Callable[[], object]]:
     return {**in_memory, **prioritized, **from_disk}
 
 
+def packed_batches(folder: Path) -> Callable[[], object]:
+    """Weighted batches of a packed folder, by its storage."""
+    dataset = uw.load(folder)
+    return _buffer(DatasetStorage(dataset), EpisodeWeightedSampler(dataset, "aw", seed=0), SPEED_BATCH).sample
+
+
 def draw_observations(dataset: uw.Dataset, weighting: str, seed: int) -> Callable[[], NDArray[Any]]:
     """Observations [256, d] of a batch."""
     sampler = EpisodeWeightedSampler(dataset, weighting, seed=seed)
