@@ -902,6 +902,19 @@ def test_what_data_larger_than_memory_take() -> None:
     assert f"over the same maps {theirs}, without" in page
 
 
+def test_what_batches_of_a_packed_folder_take_in_other_libraries() -> None:
+    stages, page = {row["stage"]: row for row in stored("scale_adapters")}, text_of("docs/scale.md")
+    for stage, library, taken, added in (
+        ("torchrl_storage", "torchrl", "took {:.0f} MB, {:.0f} of them when it was", "{:.0f} MB for 6.1 GB"),
+        ("rllib_input", "rllib", "{:.0f} MB, {:.0f} of them likewise", "Batches of 6.1 GB took {:.0f} MB"),
+    ):
+        first, last, imported = (stages[stage][f"bytes_{when}"] / 1e6 for when in ("first", "last", "imported"))
+        assert taken.format(last, imported) in page and last - first < 1
+        assert added.format(last - imported) in text_of(f"docs/adapters/{library}.md")
+        assert stages[stage]["batches"] == 10_000
+    assert f"{stages['pack']['bytes'] / 1e9:.1f}" == "6.1"
+
+
 def test_what_streaming_costs_and_takes() -> None:
     rows, page = stored("streaming_cpu"), text_of("docs/scale.md")
     ratios = [f"{row['ratio']:.2f} times" for row in rows]
