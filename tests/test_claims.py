@@ -257,20 +257,22 @@ def test_pages_are_what_the_stored_runs_give(results_page: Any, studies: Any, fo
     texts = "".join(page.read_text() for page in (ROOT / "docs").glob("*.md"))
     shown = re.findall(r"images/(\w+\.svg)", texts)
     assert {path.name for path in (ROOT / "docs" / "images").glob("*.svg")} == set(shown)
-    verdicts = [check.verdict for (method, _), check in found["mixed"].items() if method in ("BC", "TD3+BC")]
-    assert verdicts == ["better"] * 16  # "With BC and TD3+BC, RW and AW beat Uniform at every share"
+    verdicts = [check.verdict for check in found["mixed"].values()]
+    assert verdicts == ["better"] * 24  # "With all three algorithms, RW and AW beat Uniform at every share"
 
 
 def test_what_training_costs(results_page: Any, studies: Any) -> None:
     """By hand, from the records and the measured rates."""
     rows = {row[0]: row[1:] for row in results_page.cost_rows(studies["mixed"])}
-    trained: dict[Any, float] = {}  # seconds of each population, once
+    trained: dict[str, dict[str, float]] = {}  # seconds of each population, once
     for record in open_store(RESULTS / "mixed.jsonl").runs():
-        if record["spec"]["algorithm"] == "bc" and record["spec"]["updates"] == 250_000:
-            assert record["agents"] == 215 and record["device"] == "NVIDIA H200"
-            trained[record["spec"]["data"]["env_id"]] = record["train_seconds"]
-    seconds = sum(trained.values())
-    assert len(trained) == 4
+        assert record["device"] == "NVIDIA H200" and record["spec"]["updates"] == 250_000
+        assert record["agents"] == 215 or record["spec"]["algorithm"] == "td3_bc"
+        trained.setdefault(record["spec"]["algorithm"], {})[record["spec"]["data"]["env_id"]] = record["train_seconds"]
+    seconds = sum(trained["bc"].values())
+    assert [len(tasks) for tasks in trained.values()] == [4, 4, 4]
+    text, iql = text_of("docs/results.md"), trained["iql"]
+    assert f"its {iql['Walker2d-v5']:.0f} s count whole" in text and f"So do its {iql['Ant-v5']:.0f} s in Ant" in text
     assert rows["BC"][2:4] == (f"{seconds / 60:.0f} min", f"{seconds / 860 * 1000 / 60:.0f} min")
     runs = 5 * (32 * 5 + 12) + 5 * (30 * 4 - 12) + 5 * 32 * 10 + 5 * 32 * 4  # mixed; regular; temperatures; percentages
     assert rows["BC"][4] == f"{runs * seconds / 860 * 4 / 3600:.1f} h"
@@ -279,6 +281,7 @@ def test_what_training_costs(results_page: Any, studies: Any) -> None:
 
 
 PEER = "d3rlpy, compile_graph"
+IQL = "IQL, bfloat16"
 
 
 def key_of(row: dict[str, Any]) -> tuple[str, str]:
@@ -442,9 +445,12 @@ def test_early_steps_in_all_tasks() -> None:
     assert f"as well as RW with {last[0]:.0%} and {last[1]:.0%} of the first steps" in text and len(last) == 2
     others = [over_rw("bc", *key) for key, share in early.items() if share >= 0.75]
     assert f"The {len(others)} cells that draw more" in text and max(map(abs, others)) < 0.1
-    other = [over_rw("td3_bc", *key) for key in low]
-    counts = sum(gap < -0.1 for gap in other), sum(gap > 0.1 for gap in other)
-    assert f"With TD3+BC {counts[0]} of the {len(low)} are below RW, and {counts[1]} above it." in text
+    counts = []
+    for algorithm in ("td3_bc", "iql"):
+        other = [over_rw(algorithm, *key) for key in low]
+        counts += [sum(gap < -0.1 for gap in other), sum(gap > 0.1 for gap in other)]
+    below_and_above = f"With TD3+BC {counts[0]} of the {len(low)} are below RW, and {counts[1]} above it"
+    assert f"{below_and_above}; with IQL {counts[2]} and {counts[3]}." in text
 
 
 def test_the_share_of_early_steps_that_suggest_wants(results_page: Any) -> None:
@@ -473,7 +479,7 @@ def test_rw_and_aw_beat_the_baselines(found: Found, tables: dict[str, ScoreTable
     assert f"and the IQM is higher by {min(gains):.2f} to {max(gains):.2f}." in text
     wins = {
         (method, name): sum(score.is_better for _, _, score in cells(tables[method], name))
-        for method in ("BC", "TD3+BC")
+        for method in tables
         for name in ("RW", "AW")
     }
     apart = [dataset.sigma for dataset, _, score in cells(tables["BC"], "RW", "AW") if not score.is_better]
@@ -488,6 +494,31 @@ def test_rw_and_aw_beat_the_baselines(found: Found, tables: dict[str, ScoreTable
         f"With TD3+BC it is {wins['TD3+BC', 'RW']} cells (RW) and {wins['TD3+BC', 'AW']} (AW); of the {len(rest)} that are "
         f"not separated, {len(hopper)} are in Hopper,"
     ) in text
+    rest = [dataset for dataset, _, score in cells(tables[IQL], "RW", "AW") if not score.is_better]
+    medium = [dataset.task for dataset in rest if dataset.good == "medium"]
+    assert (
+        f"With IQL it is {wins[IQL, 'RW']} cells (RW) and {wins[IQL, 'AW']} (AW); of the {len(rest)} that are not separated, "
+        f"{len(medium)} have medium data, among them all {medium.count('walker2d')} of Walker2d."
+    ) in text
+
+
+def test_iql_beats_the_baselines(found: Found) -> None:
+    text = text_of("docs/results.md")
+    shown, small = [], []
+    for name in ("mixed", "top", "half"):
+        checks = {what: check for (method, what), check in found[name].items() if method == IQL}
+        assert len(checks) == 8 and {check.verdict for check in checks.values()} == {"better"}
+        chances = [check.improvement.point for check in checks.values() if check.improvement is not None]
+        shown.append(f"{min(chances):.2f} to {max(chances):.2f}")
+        last = [checks[f"{sampler}, 50%"] for sampler in ("RW", "AW")]
+        gains = [check.gain for check in last]
+        assert all(gain is not None and (gain.low < 0) == (name == "top") for gain in gains)
+        (gain,) = {f"{gain.point:.2f}" for gain in gains if gain is not None}
+        small.append(gain)
+        unsure = checks.values() if name == "half" else last
+        assert not any(check.verdict_over_datasets == "better" for check in unsure)
+    assert f"Uniform with a probability of {shown[0]}, Top-10% of {shown[1]}, Half of {shown[2]}." in text
+    assert f"small: {small[0]} of IQM over Uniform, {small[2]} over Half, and over Top-10% {small[1]}" in text
 
 
 def test_the_full_expert_set(found: Found) -> None:
@@ -501,6 +532,9 @@ def test_the_full_expert_set(found: Found) -> None:
     assert lost == pytest.approx(0.058, abs=0.001)  # "within 0.06"
     near = [check.gain for (name, _), check in checks.items() if name == "TD3+BC"]
     assert 0.1 < max(-gain.point for gain in near if gain is not None) < 0.15
+    iql = [check for (name, _), check in found["full expert"].items() if name == IQL]
+    assert [check.verdict for check in iql] == ["no loss"] * 4 + ["better"] * 2  # "supported in all six"
+    assert sum(check.verdict_over_datasets in ("better", "no loss") for check in iql) == 2
 
 
 def test_baselines_and_uniform(found: Found, tables: dict[str, ScoreTable]) -> None:
@@ -518,13 +552,21 @@ def test_baselines_and_uniform(found: Found, tables: dict[str, ScoreTable]) -> N
     assert not any(check.verdict == "better" for (method, _), check in half.items() if method == "BC")
     gains = [half["TD3+BC", f"Half, {sigma}%"].gain for sigma in (1, 5, 10)]
     first, second, third = (f"{gain.point:.2f}" for gain in gains if gain is not None)
-    assert f"with TD3+BC by {first}, {second} and {third} of IQM at 1%, 5% and 10%." in text
+    assert f"with TD3+BC by {first}, {second} and {third} of IQM at 1%, 5% and 10%, with IQL by" in text
+    gains = [half[IQL, f"Half, {sigma}%"].gain for sigma in (1, 5, 10)]
+    first, second, third = (f"{gain.point:.2f}" for gain in gains if gain is not None)
+    assert f"with IQL by {first}, {second} and {third}." in text
+    iql = found["uniform over top"][IQL, "Uniform, 1%"]
+    assert iql.verdict == "no loss"
+    shown = f"higher by {shown_of(iql.gain)}, but a run of it is better with a probability of {shown_of(iql.improvement)} only"
+    assert shown in text
 
 
 def test_aw_and_rw_are_alike(found: Found) -> None:
-    bc, td3_bc = (found["alike"][method, "AW"] for method in ("BC", "TD3+BC"))
-    assert bc.verdict == td3_bc.verdict == "alike" and bc.datasets == 32
-    shown = f"{shown_of(bc.gain, '+.3f')} with BC and {shown_of(td3_bc.gain, '+.3f')} with TD3+BC."
+    checks = [found["alike"][method, "AW"] for method in ("BC", "TD3+BC", IQL)]
+    assert {(check.verdict, check.datasets) for check in checks} == {("alike", 32)}
+    gains = [shown_of(check.gain, "+.3f") for check in checks]
+    shown = "{} with BC, {} with TD3+BC and {} with IQL.".format(*gains)
     assert f"their IQMs over the 32 mixes differ by {shown}" in text_of("docs/results.md")
 
 
@@ -533,10 +575,12 @@ def test_gain_and_rpsv(found: Found) -> None:
     for words, what in (
         ("BC", "{}"),
         ("; TD3+BC", "{}"),
+        ("; IQL", "{}"),
         ("BC", "{}, at equal mean"),
         ("; TD3+BC", "{}, at equal mean"),
+        ("; IQL", "{}, at equal mean"),
     ):
-        method = words.removeprefix("; ")
+        method = IQL if words == "; IQL" else words.removeprefix("; ")
         rw, aw = (found["rpsv"][method, what.format(name)].correlation for name in ("RW", "AW"))
         assert f"{words} {shown_of(rw)} and {shown_of(aw)}" in text
 
@@ -549,6 +593,9 @@ def test_offline_rl_and_bc(found: Found) -> None:
         f"with a probability of {chances[0]:.2f} (RW) and {chances[1]:.2f} (AW), but its IQM is lower by {-gains[0]:.2f} and "
         f"{-gains[1]:.2f}"
     ) in text_of("docs/results.md")
+    iql = [found["offline RL on mixes"][IQL, f"{name}, BC in float32"] for name in ("RW", "AW")]
+    rw_chance, aw_chance = (f"{check.improvement.point:.2f}" for check in iql if check.improvement is not None)
+    assert f"one of IQL, in bfloat16, beats one of BC with {rw_chance} and {aw_chance}." in text_of("docs/results.md")
 
 
 def test_scores_far_from_the_papers(tables: dict[str, ScoreTable]) -> None:
@@ -593,15 +640,16 @@ def test_td3_bc_in_walker2d_and_ant(mixed: Results, tables: dict[str, ScoreTable
 
 def test_half_hardly_improves_on_uniform(mixed: Results, tables: dict[str, ScoreTable]) -> None:
     shown, wins = [], []
-    for method in ("BC", "TD3+BC"):
+    for method in ("BC", "TD3+BC", IQL):
         mixes = mixed.datasets_of(method, family="mixed")
         found = Intervals().improvement(*(mixed.scores(method, name, mixes) for name in ("Half", "Uniform")))
         assert (found.low < 0.5) == (method == "BC")
-        shown.append(f"{found.point:.2f} [{found.low:.2f}, {found.high:.2f}] with {method}")
-        better = [dataset.task for dataset, _, score in cells(tables[method], "Half") if score.is_better]
-        wins.append(f"{len(better)} of {len(mixes)}")
+        shown.append(shown_of(found))
+        wins.append(sum(score.is_better for _, _, score in cells(tables[method], "Half")))
+        assert len(mixes) == 32
     text = text_of("docs/results.md")
-    assert f"over Uniform is {' and '.join(shown)}; it is better than Uniform in {' and '.join(wins)} cells." in text
+    assert "over Uniform is {} with BC, {} with TD3+BC and {} with IQL;".format(*shown) in text
+    assert "it is better than Uniform in {}, {} and {} of 32 cells.".format(*wins) in text
     best = {d.name: max(scores, key=lambda s: s.mean) for d, scores in tables["TD3+BC"].rows if d.sigma == 1}
     halves = {d.name: s for d, _, s in cells(tables["TD3+BC"], "Half")}
     assert all(best[name] is halves[name] for name in ("halfcheetah-expert-random-1", "ant-expert-random-1"))
@@ -640,9 +688,9 @@ def test_what_bfloat16_costs(results_page: Any) -> None:
     assert f"from {max(others):.3f} to {min(others):.3f}. So **float32" in text
 
 
-def test_iql_in_three_tasks(tables: dict[str, ScoreTable]) -> None:
+def test_iql_in_four_tasks(tables: dict[str, ScoreTable]) -> None:
     found: dict[tuple[str, ...], list[float]] = {}
-    for dataset, name, score in cells(tables["IQL, bfloat16"], "Uniform", "RW", "AW", "Top-10%", "Half"):
+    for dataset, name, score in cells(tables[IQL], "Uniform", "RW", "AW", "Top-10%", "Half"):
         task, kind, _, share = dataset.name.split("-")
         kind = "least" if (task, kind, share) == ("halfcheetah", "expert", "1") else kind
         found.setdefault((task, kind, "weighted" if name in ("RW", "AW") else name), []).append(score.mean)
@@ -652,7 +700,7 @@ def test_iql_in_three_tasks(tables: dict[str, ScoreTable]) -> None:
         return f"{shown[task, kind, 'weighted']}{between}{shown[task, kind, 'Uniform']}"
 
     text = text_of("docs/results.md")
-    assert f"they reach {pair('hopper', 'expert', ' at every share, Uniform ')}; with medium" in text
+    assert f"RW and AW reach {pair('hopper', 'expert', ' at every share, Uniform ')}; with medium" in text
     assert f"with medium data {pair('hopper', 'medium', ', Uniform ')}. In HalfCheetah" in text
     assert f"numbers: {pair('halfcheetah', 'least', ' with 1% of expert steps (Uniform ')})" in text
     assert f"{pair('halfcheetah', 'expert', ' with more (')})" in text
@@ -660,6 +708,45 @@ def test_iql_in_three_tasks(tables: dict[str, ScoreTable]) -> None:
     assert f"In Walker2d {pair('walker2d', 'expert', ' with expert data (')})" in text
     assert f"nobody gains: {pair('walker2d', 'medium', ', Uniform ')}." in text
     assert f"the best of all on Walker2d's expert mixes ({shown['walker2d', 'expert', 'Half']})" in text
+    assert min(found["walker2d", "expert", "Half"]) > 1.05
+    assert f"{pair('ant', 'expert', ' with expert data (')}), {pair('ant', 'medium', ' with medium data (')})" in text
+    ant = [score for dataset, _, score in cells(tables[IQL], "RW", "AW") if dataset.task == "ant"]
+    apart = [abs(score.mean - score.paper) for score in ant if score.paper is not None]
+    assert len(apart) == 16 and 0.10 < max(apart) < 0.11  # "within 0.11"
+    few = [
+        f"{found['ant', kind, name][0]:.2f}" for kind in ("expert", "medium") for name in ("Half", "Top-10%", "Uniform")
+    ]
+    assert "{} and {} with expert data ({}), {} and {} with medium data ({}).".format(*few) in text
+
+
+def test_iql_far_from_the_papers(results_page: Any, studies: Any) -> None:
+    text = text_of("docs/results.md")
+    beside = [cell for cell in results_page.beside_the_paper(studies) if cell.dataset.sigma is not None]
+    scores = {(cell.dataset.name, cell.weighting): cell for cell in beside if cell.method == IQL}
+    far = {key: cell for key, cell in scores.items() if abs(cell.apart) > 0.15}
+    weighted = [cell for (_, name), cell in far.items() if name in ("RW", "AW")]
+    least = [cell for cell in weighted if cell.dataset.sigma == 1]
+    assert min(cell.apart for cell in weighted) > 0 and len(scores) == 128
+    assert (
+        f"{len(weighted)} of 64 scores on mixes are in the list, all higher than the paper's and {len(least)} of"
+        in text
+    )
+    assert f"**IQL with Uniform and Top-10%**: {len(far) - len(weighted)} of 64." in text
+    for dataset in ("hopper-expert-random-1", "walker2d-expert-random-1"):
+        rw, aw = (far[dataset, name] for name in ("RW", "AW"))
+        ours = rf"`{dataset}` {rw.score.text}( \(RW\))? and {aw.score.text}( \(AW\))?"
+        assert re.search(rf"{ours}, the paper {rw.paper:.2f} and {aw.paper:.2f}", text)
+    for good in ("expert", "medium"):
+        five, ten = (far[f"ant-{good}-random-{sigma}", "Top-10%"] for sigma in (5, 10))
+        ours = f"`ant-{good}-random-5` {five.score.text} and `-10` {ten.score.text}"
+        assert f"{ours}, the paper {five.paper:.2f} and {ten.paper:.2f}" in text
+    uniform = far["ant-medium-random-1", "Uniform"]
+    assert f"Uniform on `ant-medium-random-1` {uniform.score.text}, the paper {uniform.paper:.2f}." in text
+    assert sum(name.startswith("ant-") for name, _ in far) == 5
+    top = [cell for cell in beside if (cell.dataset.name, cell.weighting) in far and cell.weighting == "Top-10%"]
+    others = [cell for cell in top if cell.dataset.task == "ant" and cell.method in ("BC", "TD3+BC")]
+    assert len(others) == 8 and all(cell.score.mean > cell.paper for cell in others)  # "above the paper's as well"
+    assert sum(cell.apart > 0.15 for cell in others) == 1
 
 
 def test_antmaze_is_learned(studies: Any) -> None:
