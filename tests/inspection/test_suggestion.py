@@ -116,6 +116,17 @@ def test_many_levels_may_want_a_colder_temperature() -> None:
     assert "too warm" not in words(uw.suggest(with_returns(two)))
 
 
+@pytest.mark.parametrize(("reward", "which"), [(1.0, "Longer"), (-0.3, "Shorter")])
+def test_returns_that_follow_lengths_are_pointed_out(reward: float, which: str) -> None:
+    """A log with the same reward at every visit: who came longer is not who fared better."""
+    lengths = np.random.default_rng(3).integers(2, 40, 150)
+    text = words(uw.suggest(with_returns(reward * lengths, lengths=lengths)))
+    assert f"{which} episodes have higher returns (rank correlation with length {np.sign(reward):.2f})" in text
+    assert "score=ds.returns / ds.lengths" in text
+    for others in (rng.permutation(lengths), np.full(150, 7)):
+        assert "rank correlation" not in words(uw.suggest(with_returns(reward * lengths, lengths=others)))
+
+
 def test_random_data_on_the_expert_scale() -> None:
     suggestion = uw.suggest(with_returns(rng.normal(18, 15, 3000)), env="hopper")
     assert not suggestion.helps

@@ -38,6 +38,7 @@ _SMALL_GAIN = 0.05  # of the random-to-expert range
 _SMALL_GAIN_STD = 0.25  # standard deviations, where that range is not known
 _GOOD_MEAN = 0.9  # normalised mean return that counts as about expert level
 _NOTHING = 0.0005  # of the steps drawn
+_BY_LENGTH, _MIN_EPISODES = 0.5, 20  # rank correlation of lengths and returns worth a word, and of how many episodes
 _SMALL_DIFFERENCES = 0.1  # range of returns, of their mean, below which the mean is worth a word
 
 
@@ -96,7 +97,8 @@ def suggest_from(dataset: Dataset, *, env: str | None, starts: Starts | None) ->
         return Suggestion(Uniform(), False, (why,))
     starts = look_at_starts(dataset, usable) if starts is None else starts
     found = choices(dataset, usable, starts, good)
-    value_range = float(np.ptp(returns if starts.expected is None else returns - starts.expected))
+    values = returns if starts.expected is None else returns - starts.expected
+    value_range = float(np.ptp(values))
     if value_range <= NOISE * np.ptp(returns):
         why = "The start decides the return of every episode: none did better than its start let expect."
         return Suggestion(Uniform(), False, (why,))
@@ -106,6 +108,7 @@ def suggest_from(dataset: Dataset, *, env: str | None, starts: Starts | None) ->
     reasons += [why] if strange is None else [strange, why]
     if not worth:
         return Suggestion(Uniform(), False, tuple(reasons))
+    reasons += _by_length(chosen, values, dataset.lengths[usable])
     reasons.append(_temperature_reason(chosen, found[PAPER_TEMPERATURE], returns, good))
     if not chosen.is_firm:
         reasons.append(_cannot_tell(chosen, safe(found)))
@@ -153,6 +156,21 @@ def _judge_gain(returns: NDArray[np.float64], chosen: Choice, scores: ReferenceS
     if normalised.mean() >= _GOOD_MEAN:
         return False, f"{text}: the average episode is already at {normalised.mean():.2f} of expert level."
     return False, f"{text}: hardly any episode is better than the average one. Data with better episodes would help."
+
+
+def _by_length(chosen: Choice, values: NDArray[np.float64], lengths: NDArray[np.int64]) -> list[str]:
+    """Whether weighting by ``values`` [K] is much the same as weighting by length: in a log, that may be chance."""
+    first, second = (np.unique(each, return_inverse=True)[1] for each in (values, lengths))
+    if len(values) < _MIN_EPISODES or np.ptp(lengths) == 0 or abs(rho := np.corrcoef(first, second)[0, 1]) < _BY_LENGTH:
+        return []
+    drawn, usual = number(float(chosen.weights @ lengths)), number(float(lengths.mean()))
+    which = "Longer" if rho > 0 else "Shorter"
+    return [
+        f"{which} episodes have higher returns (rank correlation with length {rho:.2f}): those drawn have {drawn} steps on "
+        f"average instead of {usual}. Good where that is part of doing well (not falling, being quick). Where lengths only tell "
+        "how long was recorded, weights follow that: reward the outcome alone, or load the data with the mean reward as score "
+        "(score=ds.returns / ds.lengths)."
+    ]
 
 
 def _temperature_reason(chosen: Choice, usual: Choice, returns: NDArray[np.float64], good: Good) -> str:
