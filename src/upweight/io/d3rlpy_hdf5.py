@@ -95,8 +95,6 @@ def _read_version_1(file: Any, path: Path) -> Dataset:
 FORMAT = Format(
     name="d3rlpy",
     description="d3rlpy replay buffer in HDF5",
-    suffixes=(),
-    lossless=False,
     recognises=lambda path: is_hdf5(path) and bool(root_keys(path) & {"num_episodes", "episode_terminals"}),
     read=read,
     write=write,

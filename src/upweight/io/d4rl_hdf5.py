@@ -131,7 +131,6 @@ FORMAT = Format(
     name="d4rl",
     description="D4RL HDF5",
     suffixes=(".hdf5", ".h5"),
-    lossless=False,
     recognises=_is_d4rl,
     read=read,
     write=write,

@@ -28,13 +28,11 @@ class Format:
 
     name: str
     description: str
-    suffixes: tuple[str, ...]  # that ``save`` maps to this format
-    lossless: bool  # a round trip gives back every bit of the dataset
     recognises: Callable[[Path], bool]  # by content; must not raise on damaged files
     read: Callable[..., Dataset]  # read(path, **options)
-    write: Callable[[Dataset, Path], list[str]] | None = (
-        None  # to a path that does not exist yet; returns what was lost
-    )
+    write: Callable[[Dataset, Path], list[str]] | None = None  # to a path that is free; returns what was lost
+    suffixes: tuple[str, ...] = ()  # that ``save`` maps to this format
+    lossless: bool = False  # a round trip gives back every bit of the dataset
     needs_rewards: bool = False  # there is no writing a dataset without
     flags: Callable[[Path, str], Any] | None = None  # of a name: 0 and 1, of steps [M] or episodes [N]
 

@@ -176,8 +176,6 @@ def _is_minari(path: Path) -> bool:
 FORMAT = Format(
     name="minari",
     description="Minari folder",
-    suffixes=(),
-    lossless=False,
     recognises=_is_minari,
     read=read,
     write=write,

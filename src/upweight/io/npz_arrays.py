@@ -133,8 +133,6 @@ def _is_plain(path: Path) -> bool:
 FORMAT = Format(
     name="arrays",
     description="npz of plain arrays: imitation's, lists of trajectories",
-    suffixes=(),
-    lossless=False,
     recognises=_is_plain,
     read=read,
     flags=read_member,

@@ -93,8 +93,6 @@ def write(dataset: Dataset, path: Path) -> list[str]:
 FORMAT = Format(
     name="ogbench",
     description="OGBench npz",
-    suffixes=(),
-    lossless=False,
     recognises=lambda path: bool((names := member_names(path)) & {"qpos", _MARK}) and not names & _FOREIGN,
     read=read,
     write=write,

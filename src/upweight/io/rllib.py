@@ -192,8 +192,6 @@ def _is_rllib(path: Path) -> bool:
 FORMAT = Format(
     name="rllib",
     description="RLlib's recorded episodes or rows in Parquet, or its JSON",
-    suffixes=(),
-    lossless=False,
     recognises=_is_rllib,
     read=read,
 )

@@ -150,8 +150,6 @@ def _steps(file: Any, demos: Sequence[str], name: str, path: Path) -> NDArray[An
 FORMAT = Format(
     name="robomimic",
     description="robomimic HDF5",
-    suffixes=(),
-    lossless=False,
     recognises=lambda path: is_hdf5(path) and bool(demonstrations(root_keys(path, "data"))),
     read=read,
     flags=flags,
