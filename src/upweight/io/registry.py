@@ -50,17 +50,7 @@ def load(
     score: str | ArrayLike | None = None,
     **options: Any,
 ) -> Dataset:
-    """Read a dataset: an existing file or folder, ``minari:<id>`` for one in the local Minari folder, or a frame.
-
-    The format is recognised by content; ``format`` overrides that. ``horizon`` is the environment's time limit in
-    steps: truncated episodes shorter than it were cut by the collector and are marked incomplete (replay-buffer
-    datasets flag such cuts as time-outs). ``num_actions`` is the number of discrete actions, where the file does not know
-    it and some are never taken. ``success`` names flags that tell successful episodes (a column such as LeRobot's
-    "next.success", or "success" for short; an entry of the episodes' metadata), or is an array of them: they take the place of
-    rewards, see :meth:`~upweight.Dataset.with_success`. ``score`` is a number per episode in the place of rewards: an array, the
-    name of a column (an episode's last value counts) or of an entry of metadata, or "smoothness", of the actions. Further
-    ``options`` say which column of a table is what, or go to the format's reader.
-    """
+    """A file or folder, ``minari:<id>`` of the local Minari folder, or a frame; :func:`upweight.load` explains the options."""
     path = locate(os.fspath(name)) if isinstance(name, str | os.PathLike) else None
     layout = options if path is None else table.find_layout(path, format, options)
     if layout is not None and isinstance(success, str):
