@@ -9,7 +9,6 @@ from upweight.base.errors import RolloutError, UpweightWarning
 from upweight.data.action_codes import codes_note
 from upweight.data.dataset import Dataset
 from upweight.engine.prepare import action_size
-from upweight.engine.run import Run, check_runs
 from upweight.recipes.recipe import find_recipe
 from upweight.recipes.tasks import CLASSIC_TASKS
 from upweight.rollout.environments import environment_spaces
@@ -31,11 +30,6 @@ def recipe_outline(name: str) -> Dataset:
         labels=labels,
         source=name,
     )
-
-
-def check_algorithm(run: Run, dataset: Dataset) -> None:
-    """Whether the algorithm can learn from such data."""
-    check_runs(dataset, [run])
 
 
 def check_weighting(weighting: Weighting, dataset: Dataset, *, is_outline: bool) -> None:

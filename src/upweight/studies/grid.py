@@ -14,10 +14,10 @@ from upweight.base.errors import UpweightError
 from upweight.data.dataset import Dataset
 from upweight.data.fingerprint import fingerprint
 from upweight.engine.prepare import PRECISIONS
-from upweight.engine.run import Run, algorithm_config, named_weighting
+from upweight.engine.run import Run, algorithm_config, check_runs, named_weighting
 from upweight.loading import is_recipe, load
 from upweight.recipes.recipe import find_recipe, recipe_names
-from upweight.studies.fit import check_algorithm, check_environment, check_weighting, recipe_outline
+from upweight.studies.fit import check_environment, check_weighting, recipe_outline
 from upweight.studies.run_spec import DataSpec, RunSpec
 from upweight.weightings.registry import weighting_classes
 from upweight.weightings.weighting import Weighting
@@ -82,7 +82,7 @@ class Grid:
             data, dataset = self._recipe(source) if source.is_recipe else self._file(source, folder)
             for run in kept:
                 with _mistakes_of("algorithms"):
-                    check_algorithm(run, dataset)
+                    check_runs(dataset, [run])
             for weighting in distinct:
                 with _mistakes_of("weightings"):
                     check_weighting(weighting, dataset, is_outline=source.is_recipe)
