@@ -156,12 +156,9 @@ class EpisodesColumn(Column):
 
     def _read_rows(self, index: Index) -> Array:
         out = np.empty((len(index), *self.shape[1:]), self.dtype)
-        order = np.argsort(index, kind="stable")
-        episodes = np.searchsorted(self._starts, index[order], side="right") - 1
-        numbers, firsts = np.unique(episodes, return_index=True)
+        episodes = by_group(index, self._starts)
         with self._opened() as read:
-            spans = zip(numbers.tolist(), np.split(order, firsts[1:]), strict=True)
-            for number, places in track(spans, total=len(numbers), description=f"reading some {self._key}"):
+            for number, places in track(episodes, total=len(episodes), description=f"reading some {self._key}"):
                 rows, of_place = np.unique(index[places] - self._starts[number], return_inverse=True)
                 out[places] = self._checked(number, read(number, rows), len(rows))[of_place]
         return out
@@ -195,6 +192,17 @@ class ShiftedColumn(Column):
     def _read_rows(self, index: Index) -> Array:
         is_last = self._last_steps[np.searchsorted(self._last_steps, index)] == index
         return self._observations.rows(index + ~is_last)
+
+
+def by_group(index: Index, firsts: Index) -> list[tuple[int, Index]]:
+    """Of the groups of rows that begin at ``firsts`` [G], those that rows ``index`` [K] are in: each with places in ``index``.
+
+    The places of a group are in the order of its rows.
+    """
+    order = np.argsort(index, kind="stable")
+    groups = np.searchsorted(firsts, index[order], side="right") - 1
+    numbers, starts = np.unique(groups, return_index=True)
+    return list(zip(numbers.tolist(), np.split(order, starts[1:]), strict=True))
 
 
 def read_only(array: Array) -> Array:

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from upweight.base.errors import DatasetError
 from upweight.base.optional import require
 from upweight.base.progress import track
-from upweight.data.columns import Array, Column, Index
+from upweight.data.columns import Array, Column, Index, by_group
 from upweight.io.format import check_claim, reading
 
 _ROWS_AT_A_TIME = 1 << 16
@@ -136,10 +136,7 @@ class Shards:
 
     def split(self, index: Index) -> Iterator[tuple[Path, int, int, Index, Index]]:
         """Of every row group that has some of the rows ``index`` [m]: file, number, size, their places in it and in ``index``."""
-        order = np.argsort(index, kind="stable")
-        groups = np.searchsorted(self._firsts, index[order], side="right") - 1
-        numbers, starts = np.unique(groups, return_index=True)
-        for number, places in zip(numbers.tolist(), np.split(order, starts[1:]), strict=True):
+        for number, places in by_group(index, self._firsts):
             first, end = self._firsts[number], self._firsts[number + 1]
             yield *self._groups[number], int(end - first), index[places] - first, places
 

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from upweight.base.errors import DatasetError
 from upweight.base.optional import require
 from upweight.base.progress import track
-from upweight.data.columns import Array, Column, Index, ReadEpisode
+from upweight.data.columns import Array, Column, Index, ReadEpisode, by_group
 from upweight.io.format import check_claim, missing_key, reading, starts_with
 
 SIGNATURE = b"\x89HDF\r\n\x1a\n"
@@ -113,16 +113,12 @@ def _rows_by_chunk(node: Any, index: Index, key: str) -> Array:
     """Rows of a chunked (compressed) array, each chunk unpacked once and only if a row of it is asked for."""
     chunk_rows = node.chunks[0] if node.chunks else 1
     block = chunk_rows * max(1, -(-_MIN_BLOCK_ROWS // chunk_rows))
-    order = np.argsort(index, kind="stable")
-    ordered = index[order]
-    _, firsts = np.unique(ordered // block, return_index=True)
-    lasts = np.append(firsts[1:], len(ordered))
+    blocks = by_group(index, np.arange(0, len(node), block))
     out = np.empty((len(index), *node.shape[1:]), node.dtype)
-    spans = list(zip(firsts.tolist(), lasts.tolist(), strict=True))
-    for first, last in track(spans, total=len(spans), description=f"reading some {key}"):
-        rows = ordered[first:last]
+    for _, places in track(blocks, total=len(blocks), description=f"reading some {key}"):
+        rows = index[places]
         low, high = int(rows[0]), int(rows[-1]) + 1
-        out[order[first:last]] = node[low:high][rows - low]
+        out[places] = node[low:high][rows - low]
     return out
 
 
