@@ -11,7 +11,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from upweight.base.errors import DatasetError, naming_memory
 from upweight.base.text import Shown
-from upweight.data import construct, table, trajectories, validate
+from upweight.data import table, trajectories, validate
 from upweight.data.action_codes import as_discrete, check_codes
 from upweight.data.columns import ArrayColumn, Column, GatheredColumn, ShiftedColumn, read_only
 from upweight.data.segment import LAST, TERMINATED, TRAINABLE, Episodes
@@ -77,7 +77,7 @@ class Dataset(Shown):
         episode too; one with ``complete=False`` was cut short by whoever collected it, so its return is not used.
         ``num_actions`` is the number of discrete actions, where there may be more than the data show.
         """
-        parts = construct.from_arrays(
+        parts = trajectories.from_arrays(
             observations, actions, rewards, terminated, truncated, next_observations, complete, final_known, source
         )
         return cls.assemble(**parts, labels=labels, num_actions=num_actions, metadata=metadata, source=source)

@@ -1,18 +1,19 @@
-"""Episodes that are given one by one, as lists of trajectories are; and the names that people give to their arrays.
+"""Arrays that people give: flat ones with flags, or episodes one by one; and the names that they give to them.
 
 Hand-made lists, those that Decision Transformer trains on, imitation's and RLlib's come in through :func:`from_episodes`.
 """
 
 import warnings
 from collections.abc import Iterable, Mapping
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from upweight.base.errors import DatasetError, UpweightWarning
-from upweight.data.columns import ArrayColumn
-from upweight.data.segment import Episodes
+from upweight.data.columns import ArrayColumn, Column
+from upweight.data.segment import Episodes, segment
 from upweight.data.validate import as_array, as_flags, as_vector, check_step_array
 
 # In order of preference: robot logs have the simulator's ``states`` beside their ``obs``.
@@ -34,6 +35,38 @@ def find_names(present: Iterable[str]) -> dict[str, str]:
     names = set(present)
     found = {part: next((name for name in usual if name in names), None) for part, usual in NAMES.items()}
     return {part: name for part, name in found.items() if name is not None}
+
+
+def from_arrays(
+    observations: Any,
+    actions: Any,
+    rewards: Any,
+    terminated: Any,
+    truncated: Any,
+    next_observations: Any,
+    complete: Any,
+    final_known: Any,
+    source: str,
+) -> dict[str, Any]:
+    """Keyword arguments of ``Dataset.assemble``: flat arrays, cut into episodes at their flags."""
+    ended = as_flags(terminated, key="terminated", source=source)
+    cut = None if truncated is None else as_flags(truncated, key="truncated", num_steps=len(ended), source=source)
+    episodes = segment(ended, cut, next_known=next_observations is not None, source=source)
+    if complete is not None:
+        whole = as_flags(complete, key="complete", num_steps=len(episodes), source=source)
+        episodes = replace(episodes, complete=episodes.complete & whole)
+    if final_known is not None:
+        known = as_flags(final_known, key="final_known", num_steps=len(episodes), source=source)
+        episodes = replace(episodes, final_known=episodes.final_known & known)
+    given = {"observations": observations, "actions": actions, "next_observations": next_observations}
+    columns = {
+        key: values
+        if values is None or isinstance(values, Column)
+        else ArrayColumn(as_array(values, key=key, source=source))
+        for key, values in given.items()
+    }
+    rewards = None if rewards is None else as_vector(rewards, key="rewards", source=source)
+    return {"episodes": episodes, "rewards": rewards, **columns}
 
 
 def from_episodes(
