@@ -12,7 +12,7 @@ from upweight.base.errors import (
     UpweightWarning as UpweightWarning,
     WeightingError as WeightingError,
 )
-from upweight.data.baseline import LinearBaseline as LinearBaseline
+from upweight.data.baseline import LinearBaseline as LinearBaseline, RidgeBaseline as RidgeBaseline
 from upweight.data.dataset import Dataset as Dataset, Transitions as Transitions
 from upweight.data.mix import concat as concat, mix as mix
 from upweight.data.reference_scores import (
@@ -20,7 +20,6 @@ from upweight.data.reference_scores import (
     normalize_returns as normalize_returns,
     reference_scores as reference_scores,
 )
-from upweight.data.ridge_baseline import RidgeBaseline as RidgeBaseline
 from upweight.data.statistics import (
     early_share as early_share,
     effective_episodes as effective_episodes,

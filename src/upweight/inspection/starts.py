@@ -6,9 +6,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from upweight.data.baseline import LinearBaseline, centred_features, triangle
+from upweight.data.baseline import LinearBaseline, RidgeBaseline, centred_features, triangle
 from upweight.data.dataset import Dataset
-from upweight.data.ridge_baseline import RidgeBaseline
 
 GROUPS = ("poorest starts", "poorer", "better", "best starts")  # quarters, by expected return
 _MAX_FEATURES = 1000  # beyond that (images) a linear value of the initial state means little

@@ -14,9 +14,8 @@ from numpy.typing import NDArray
 
 from upweight.base.errors import UpweightWarning, WeightingError
 from upweight.base.names import hint
-from upweight.data.baseline import LinearBaseline
+from upweight.data.baseline import LinearBaseline, RidgeBaseline
 from upweight.data.dataset import Dataset
-from upweight.data.ridge_baseline import RidgeBaseline
 from upweight.weightings.boltzmann import boltzmann, check_temperature, min_max
 from upweight.weightings.weighting import Weighting
 
