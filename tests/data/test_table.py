@@ -259,6 +259,22 @@ class TestCategories:
         ds = table({"observations": ["hr", "drug"], "categories": ["drug"]})
         assert ds.observations.tolist()[:3] == [[88, 0, 1, 0], [90, 1, 0, 0], [60, 0, 0, 1]]
 
+    @pytest.mark.parametrize("part", ["rewards", "terminated", "success"])
+    def test_text_where_no_categories_can_be(self, part: str) -> None:
+        with pytest.raises(
+            uw.DatasetError, match="'drug': expected numbers, found the text 'low' .*another column"
+        ) as error:
+            table({part: "drug"})
+        assert "categories" not in str(error.value)
+
+    @pytest.mark.parametrize("part", ["observations", "rewards"])
+    def test_dates_in_the_place_of_numbers(self, part: str) -> None:
+        days = np.array(["2024-05-31"] * 5, "datetime64[s]")
+        with pytest.raises(
+            uw.DatasetError, match=r"'day': expected numbers, found datetime64\[s\] \(dates .*such as hours"
+        ):
+            table({part: "day"}, day=days)
+
     def test_numbers_may_be_categories(self) -> None:
         ds = table({"categories": ["dose"]})
         assert ds.discrete_actions and ds.actions.tolist() == [2, 3, 0, 0, 1]

@@ -187,6 +187,8 @@ ends = "terminated"
     ) as error:
         read_propensities("pp", path)
     assert "propensities= (--propensities)" in str(error.value) and "observations" not in str(error.value)
+    with pytest.raises(uw.DatasetError, match="column 'drug': expected numbers, found the text .*another column"):
+        read_propensities("drug", path)
     (tmp_path / "log.csv").write_text("\n".join([*rows, "2,1,0.6,1,a,1,,0.2,0.8"]))
     with pytest.raises(uw.DatasetError, match="log.csv: propensities: expected a finite number in every row"):
         read_propensities("p", path)

@@ -13,17 +13,25 @@ from upweight.data.validate import NUMERIC_KINDS
 _MOST_CATEGORIES = 1000
 
 
-def numbers(cells: NDArray[Any], *, name: str, source: str) -> NDArray[Any]:
-    """``cells`` [M] as numbers [M], cells that hold vectors as [M, ...]; an empty cell is NaN."""
+def numbers(cells: NDArray[Any], *, name: str, source: str, or_categories: bool = False) -> NDArray[Any]:
+    """``cells`` [M] as numbers [M], cells that hold vectors as [M, ...]; an empty cell is NaN.
+
+    ``or_categories``: whether text could be categories in their place, which is for messages.
+    """
     if cells.dtype.kind in NUMERIC_KINDS:
         return cells
     if cells.dtype.kind not in "OUT":
-        raise DatasetError(f"{source}: column {name!r}: expected numbers, found {cells.dtype}")
+        dates = " (dates order rows as timestep; here, make a number of them, such as hours since the first)"
+        raise DatasetError(
+            f"{source}: column {name!r}: expected numbers, found {cells.dtype}{dates if cells.dtype.kind in 'mM' else ''}"
+        )
     values = cells.tolist()
     texts = [row for row, cell in enumerate(values) if isinstance(cell, str)]
     if texts:
         row = next((row for row in texts if not _reads_as_number(values[row])), texts[0])
-        advice = "correct it, or name the column in categories (--categories) if its values are categories"
+        advice = "correct it, or name another column"
+        if or_categories:
+            advice = "correct it, or name the column in categories (--categories) if its values are categories"
         if _reads_as_number(values[row].replace(",", ".")):
             advice = "write decimal points instead of commas" if "," in values[row] else "store it as a number"
         raise DatasetError(

@@ -204,8 +204,8 @@ class _Table:
             raise DatasetError(f"{self._source}: column {name!r}: expected {self.num_rows} rows, found {len(cells)}")
         return cells
 
-    def numbers(self, name: str) -> NDArray[Any]:
-        return numbers(self.cells(name), name=name, source=self._source)
+    def numbers(self, name: str, *, or_categories: bool = False) -> NDArray[Any]:
+        return numbers(self.cells(name), name=name, source=self._source, or_categories=or_categories)
 
     def features(self, part: str) -> dict[str, NDArray[Any]]:
         """Columns of numbers [M] or [M, ...]; of categories, [M, K] of 0 and 1. A next observation is like its observation."""
@@ -216,9 +216,10 @@ class _Table:
                 f"{self._source}: next_observations: expected a column for each of {', '.join(likes)}, "
                 f"found {', '.join(names)}"
             )
-        wanted = self.chosen["categories"]
+        may_be = part in SEVERAL  # what lies beside the dataset is numbers
+        wanted = self.chosen["categories"] if may_be else []
         return {
-            name: one_hot(*self._codes(name, like)) if like in wanted else self.numbers(name)
+            name: one_hot(*self._codes(name, like)) if like in wanted else self.numbers(name, or_categories=may_be)
             for name, like in zip(names, likes, strict=False)
         }
 
@@ -238,7 +239,7 @@ class _Table:
         """Categories are discrete actions, with their number; numbers are what they are."""
         names, wanted = self.chosen["actions"], self.chosen["categories"]
         if not set(names) & set(wanted):
-            columns = {name: self.numbers(name) for name in names}
+            columns = {name: self.numbers(name, or_categories=True) for name in names}
             check_filled(columns, part="actions", source=self._source)
             return {"actions": ArrayColumn(self.joined(columns, "actions"))}
         if len(names) > 1:
