@@ -8,7 +8,7 @@ import pytest
 
 import upweight as uw
 from support.datasets import tiny, with_arrays
-from upweight.data.action_codes import codes_note
+from upweight.data.action_codes import codes_note, unused_note
 
 CODES = np.array([0, 1, 2, 0, 1, 2, 0, 1], np.float64)
 
@@ -40,6 +40,22 @@ def test_other_actions_are_not(actions: Any) -> None:
     assert codes_note(log(actions)) is None
 
 
+def test_gaps_in_codes_are_pointed_out() -> None:
+    """Codes from 1, as a hospital numbers its treatments: a policy could choose 0, 4, 5 and 6, which nobody ever did."""
+    ds = log([1, 2, 3, 7, 1, 2, 3, 7])
+    note = unused_note(ds)
+    assert note is not None and note in uw.inspect(ds).notes
+    for wanted in ("codes up to 7, and 0, 4, 5, 6 do not occur", "8 steps", "--categories", "--num-actions 8"):
+        assert wanted in note
+    assert unused_note(ds.with_num_actions(9)) is None
+    assert unused_note(log(CODES.astype(np.int64))) is None and unused_note(log(CODES)) is None
+
+
+def test_inspect_refuses_more_actions_than_there_are() -> None:
+    with pytest.raises(uw.DatasetError, match=r"expected actions below 2 \(num_actions\), found 2; .*--num-actions 3"):
+        uw.inspect(log(CODES.astype(np.int64)).with_num_actions(2))
+
+
 def test_many_different_numbers_are_amounts() -> None:
     ds = uw.Dataset.from_arrays(
         observations=np.zeros((200, 1)), actions=np.arange(200.0), rewards=np.ones(200), terminated=np.ones(200, bool)
@@ -56,7 +72,7 @@ def test_the_number_of_actions_makes_them_discrete(tmp_path: Path) -> None:
     np.testing.assert_array_equal(discrete.subset([1, 0]).actions[:, 0], [0, 1, 0, 1, 2])
     uw.save(ds, tmp_path / "a.npz")
     assert uw.load(tmp_path / "a.npz", num_actions=3).actions.tolist() == discrete.actions.tolist()
-    with pytest.raises(uw.DatasetError, match=r"expected actions below 2 \(num_actions\), found 2"):
+    with pytest.raises(uw.DatasetError, match=r"expected actions below 2 \(num_actions\), found 2; "):
         ds.with_num_actions(2).actions  # noqa: B018
 
 

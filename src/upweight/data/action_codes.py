@@ -43,7 +43,8 @@ def check_codes(actions: Array, num_actions: int | None, *, source: str) -> None
     """Refuse actions beyond the last of ``num_actions`` (None: not known)."""
     if num_actions is not None and (highest := int(actions.max())) >= num_actions:
         raise DatasetError(
-            f"{source}: key 'actions': expected actions below {num_actions} (num_actions), found {highest}"
+            f"{source}: key 'actions': expected actions below {num_actions} (num_actions), found {highest}; there are at least "
+            f"{highest + 1}: --num-actions {highest + 1}, or leave it out"
         )
 
 
@@ -62,6 +63,23 @@ def as_discrete(num_actions: int | None, actions: Column, *, source: str) -> Col
             f"{actions.shape[1:]}; leave it out for others"
         )
     return CodesColumn(actions, source) if actions.dtype.kind == "f" else actions
+
+
+def unused_note(dataset: "Dataset") -> str | None:
+    """What to say of codes with gaps, where nobody said how many there are; refuses those beyond ``num_actions``."""
+    if not dataset.discrete_actions:
+        return None
+    seen = np.unique(dataset._actions.rows(np.arange(looked := min(dataset.num_steps, _LOOKED_AT))))
+    check_codes(seen, dataset.num_actions, source=dataset.source)
+    unused = np.setdiff1d(np.arange(min(int(seen[-1]), _MOST_CODES)), seen)
+    if dataset.num_actions is not None or not unused.size:
+        return None
+    return (
+        f"{dataset.source}: actions are codes up to {seen[-1]}, and {', '.join(map(str, unused))} do not occur in the first "
+        f"{looked:,} steps: policies may choose those all the same. In a table, name the column in categories (--categories) "
+        "and codes are numbered without gaps; where all of them can be chosen, say how many there are, e.g. "
+        f"num_actions={seen[-1] + 1} (--num-actions {seen[-1] + 1})"
+    )
 
 
 def codes_note(dataset: "Dataset") -> str | None:

@@ -19,7 +19,7 @@ from upweight.base.checks import whole_number
 from upweight.base.errors import ConfigError, UpweightError, UpweightWarning, naming_memory
 from upweight.base.interrupts import Interrupts, interrupts_wait
 from upweight.base.progress import report, showing
-from upweight.data.action_codes import codes_note
+from upweight.data.action_codes import codes_note, unused_note
 from upweight.data.dataset import Dataset
 from upweight.data.holdout import held_out_episodes
 from upweight.engine.advance import Advance, advances, speed
@@ -172,8 +172,9 @@ def _check(
     check_runs(dataset, runs)
     held = None if holdout is None else held_out_episodes(dataset, holdout)
     runs = runs if held is None else [without_episodes(run, held, dataset) for run in runs]
-    if (note := codes_note(dataset)) is not None:
-        warnings.warn(note, UpweightWarning, stacklevel=3)
+    for note in (codes_note(dataset), unused_note(dataset)):
+        if note is not None:
+            warnings.warn(note, UpweightWarning, stacklevel=3)
     warn_of_scale(dataset, runs)
     return runs, Comparison(dataset, runs, held)
 

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from upweight.base.errors import WeightingError, collecting_warnings, naming_memory
 from upweight.base.text import Shown, number
-from upweight.data.action_codes import codes_note
+from upweight.data.action_codes import codes_note, unused_note
 from upweight.data.dataset import Dataset
 from upweight.data.reference_scores import misfit, normalize_returns, reference_scores
 from upweight.data.statistics import positive_sided_variance
@@ -130,7 +130,7 @@ def inspect(
     if dataset.labels is not None:
         names, counts = np.unique(dataset.labels, return_counts=True)
         labels = {str(name): int(count) for name, count in zip(names, counts, strict=True)}
-    lengths, codes = dataset.lengths, codes_note(dataset)
+    lengths, notes = dataset.lengths, (codes_note(dataset), unused_note(dataset))
     return Inspection(
         source=dataset.source,
         num_episodes=dataset.num_episodes,
@@ -149,7 +149,7 @@ def inspect(
         confidence=confidence,
         varying_starts=None if dataset.has_rewards else varying_starts(dataset),
         metadata=dataset.metadata,
-        **{**judged, "notes": (*judged["notes"], *([] if codes is None else [codes]))},
+        **{**judged, "notes": (*judged["notes"], *(note for note in notes if note is not None))},
     )
 
 
