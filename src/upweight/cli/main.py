@@ -4,46 +4,17 @@ import argparse
 import os
 import sys
 from collections.abc import Sequence
+from importlib import import_module
 
 from upweight import __version__
 from upweight.base.errors import UpweightError, naming_memory
 from upweight.base.interrupts import answering
 from upweight.base.names import hint
 from upweight.base.progress import ProgressBar, listening
-from upweight.cli import (
-    convert,
-    demo,
-    evaluate,
-    explore,
-    inspect,
-    make,
-    mix,
-    pack,
-    replicate,
-    report,
-    select,
-    sweep,
-    train,
-    weights,
-)
 from upweight.cli.terminal import INTERRUPTED, answer_interrupt, print_error, show_warnings_as_lines
 
-COMMANDS = (
-    demo,
-    inspect,
-    explore,
-    make,
-    mix,
-    convert,
-    pack,
-    weights,
-    train,
-    evaluate,
-    select,
-    sweep,
-    report,
-    replicate,
-)  # as --help lists them
+_NAMES = "demo inspect explore make mix convert pack weights train evaluate select sweep report replicate"  # as --help has them
+COMMANDS = tuple(import_module(f"upweight.cli.{name}") for name in _NAMES.split())
 BAD_INPUT = 2
 
 
