@@ -14,7 +14,7 @@ from numpy.typing import ArrayLike, NDArray
 from upweight.base.errors import DatasetError
 from upweight.data.dataset import Dataset
 from upweight.data.validate import as_episode_index
-from upweight.engine.agreement import agreement, draw_steps, logged_rows
+from upweight.engine.agreement import Agreement, agreement, draw_steps, logged_rows
 from upweight.policies.policy import Policy
 
 STEPS = 10_000  # at which actions are compared
@@ -24,19 +24,6 @@ NEIGHBOURS = 20
 LEVEL = 0.95  # of held-out logged actions count as supported
 _BLOCK = 4096  # logged steps whose distances are computed at a time
 _ROUNDING = 1e-6
-
-
-@dataclass(frozen=True)
-class ActionError:
-    r"""How far a policy's actions are from logged ones: see :mod:`upweight.engine.agreement`.
-
-    :math:`E\,\|\pi(s) - a\|^2 / |A|` with the policy's bounds at -1 and 1; of discrete actions :math:`P(\pi(s) \ne a)`.
-    """
-
-    error: float
-    constant: float  # of the best constant action
-    same: bool  # whether the policy's action is (almost) the same on all steps
-    steps: int
 
 
 @dataclass(frozen=True)
@@ -64,7 +51,7 @@ def action_errors(
     *,
     weights: ArrayLike | None = None,
     seed: int = 0,
-) -> list[ActionError]:
+) -> list[Agreement]:
     """How well policies do what the episodes show; BC on all data among them is what others can be compared with.
 
     Steps are drawn uniformly, or by the ``weights`` [K] of the K episodes: of discrete actions, ``1 - error`` is then the
@@ -76,8 +63,7 @@ def action_errors(
     else:
         steps = draw_steps(dataset, weights, chosen, STEPS, seed=seed)
     rows = logged_rows(dataset, steps)
-    found = [agreement(policy, *rows, held_out=True) for policy in policies]
-    return [ActionError(each.error, each.constant, each.same, each.steps) for each in found]
+    return [agreement(policy, *rows, held_out=True) for policy in policies]
 
 
 def supports(

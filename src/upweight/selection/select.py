@@ -13,6 +13,7 @@ from upweight.base.errors import ConfigError
 from upweight.base.progress import showing
 from upweight.data.dataset import Dataset
 from upweight.data.validate import as_episode_index
+from upweight.engine.agreement import Agreement
 from upweight.engine.fit import check_fit
 from upweight.engine.fqe import FQEConfig, QEstimates, evaluate_policies
 from upweight.inspection.starts import GROUPS, look_at_starts
@@ -23,7 +24,7 @@ from upweight.rollout.evaluate import Evaluator, evaluate
 from upweight.selection.bandit import play_arms
 from upweight.selection.candidates import Candidate, Given, Member, find_candidates
 from upweight.selection.importance import importance_estimates
-from upweight.selection.looks import ActionError, action_errors, supports
+from upweight.selection.looks import action_errors, supports
 from upweight.selection.outcome import ALL, Look, Selection, Standing
 from upweight.selection.rule import Baseline, Decision, Evidence, SelectionRule, without_common_luck
 from upweight.weightings.return_weighting import ReturnWeighting
@@ -194,7 +195,7 @@ class _Field:
             looks.append(look)
         return looks
 
-    def _errors_of_good(self, episodes: NDArray[np.int64], policies: Sequence[Policy]) -> list[ActionError] | None:
+    def _errors_of_good(self, episodes: NDArray[np.int64], policies: Sequence[Policy]) -> list[Agreement] | None:
         """Action errors where steps are drawn by return-weighting; None where no episode has a return."""
         part = self.dataset.subset(episodes)
         if not (part.has_rewards and (part.complete & (part.num_transitions > 0)).any()):
