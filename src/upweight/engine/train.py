@@ -126,7 +126,10 @@ def train(
         (['finished', 'finished'], (5, 1))
     """
     num_updates = whole_number("num_updates", num_updates, least=1, error=ConfigError)
-    _check_counts(log_every_updates=log_every_updates, checkpoint_every_updates=checkpoint_every_updates)
+    counts = {"log_every_updates": log_every_updates, "checkpoint_every_updates": checkpoint_every_updates}
+    for name, value in counts.items():
+        if value is not None:
+            whole_number(name, value, least=1, error=ConfigError)
     if output is None and (resume or deadline is not None):
         raise ConfigError("resume and a deadline need an output folder, with what was done until then")
     dataset, chosen = as_dataset(dataset), choose_devices(devices)
@@ -154,12 +157,6 @@ def train(
                 found = (recorder and recorder.finished()) or _train_program(task, recorder, callbacks, points)
                 results |= zip(part.runs, found if points is None else _with_points(task, found, points), strict=True)
         return _finish(comparison, folder, [results[place] for place in range(len(runs))])
-
-
-def _check_counts(**counts: int | None) -> None:
-    for name, value in counts.items():
-        if value is not None:
-            whole_number(name, value, least=1, error=ConfigError)
 
 
 def _check(

@@ -51,7 +51,6 @@ def run_tasks(
     *,
     workers: int | None = None,
     description: str = "playing",
-    total: int | None = None,
 ) -> Generator[Result]:
     """``function`` of every task, in order, from ``workers`` processes (default: one per usable core).
 
@@ -60,8 +59,7 @@ def run_tasks(
     """
     if workers is not None:
         whole_number("workers", workers, least=1, error=RolloutError)
-    if isinstance(tasks, Sized):
-        total = len(tasks)
+    total = len(tasks) if isinstance(tasks, Sized) else None
     count = min(workers or usable_cores(), total or 2**31)
     results = _in_this_process(function, tasks) if count <= 1 else _in_workers(function, tasks, count)
     return results if total is None else _reported(results, description, total)
