@@ -9,9 +9,7 @@ from importlib import import_module
 
 __version__ = "0.1.0"
 
-with open(
-    f"{__file__}i", encoding="utf-8"
-) as _file:  # plain open: importing pathlib would take longer than all the rest
+with open(f"{__file__}i", encoding="utf-8") as _file:  # importing pathlib would take longer than all the rest
     _LIST = _file.read()
 _HOME_OF = {
     alias.name: statement.module

@@ -37,10 +37,8 @@ class EpochSampler(Shown):
         self._sampler, self._length, self._rename = sampler, length, rename
         self.seed = _whole_number("seed", seed)
         self._epoch = self._start_index = 0
-        self._restored, self._ahead = (
-            False,
-            0,
-        )  # a state was loaded and not begun; epochs that who counts them is behind
+        self._restored = False  # a state was loaded and not begun
+        self._ahead = 0  # epochs that who counts them is behind
 
     def __iter__(self) -> Iterator[int]:
         epoch, start = self._epoch, self._start_index

@@ -31,9 +31,7 @@ with imports_from("minari", extra="minari", oldest="0.5.3", below="0.6"):
     from minari.serialization import serialize_space
     from minari.storage import get_dataset_path
 
-_RECORD = (
-    "upweight_weights"  # in a dataset's metadata: which keys of its episodes are weights, and of how many episodes
-)
+_RECORD = "upweight_weights"  # in a dataset's metadata: which keys of its episodes are weights, and of how many
 
 
 def as_dataset(source: MinariDataset, *, observation_key: str | None = None) -> Dataset:

@@ -262,9 +262,7 @@ class DatasetStorage(TensorStorage):
         }
         actions = batch.actions.astype(np.int64) if self.dataset.discrete_actions else batch.actions
         columns: dict[str, Any] = {"observation": batch.observations, "action": actions, "episode": episode}
-        tensors = {
-            key: torch.from_numpy(array) for key, array in columns.items()
-        }  # three times as fast as tensordict's own
+        tensors = {key: torch.from_numpy(array) for key, array in columns.items()}  # three times as fast as tensordict
         tensors["next"] = {key: torch.from_numpy(array) for key, array in following.items()}
         return TensorDict(tensors, [len(rows)])
 

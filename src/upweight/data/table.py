@@ -178,9 +178,7 @@ class _Table:
     """A frame whose columns are chosen; everything per row is in the frame's order until it is put in ``order``."""
 
     def __init__(self, frame: Any, layout: Mapping[str, Any], source: str, beside: Sequence[str] = ()) -> None:
-        names = [
-            getattr(frame, name, None) for name in ("column_names", "columns", "keys")
-        ]  # Arrow; pandas, polars; mappings
+        names = (getattr(frame, name, None) for name in ("column_names", "columns", "keys"))  # Arrow; frames; mappings
         given = next((each for each in names if each is not None), None)
         if given is None or not hasattr(frame, "__getitem__"):
             raise DatasetError(

@@ -26,9 +26,7 @@ from upweight.weightings.weighting import Weighting, resolve_weights
 _STEPS = 2_000  # compared, per policy
 _NO_BETTER = 0.98  # of the constant's error: sampled errors scatter
 _NOTHING = 1e-6  # error of a constant below which the log has one action only
-_SAME = (
-    0.01  # standard deviation of a policy's actions, of that of logged ones in the same dimension, that counts as none
-)
+_SAME = 0.01  # standard deviation of a policy's actions, of that of logged ones, that counts as none
 _BOUND = 0.99
 _SHOWN = 10  # runs in a warning
 

@@ -72,9 +72,8 @@ class Algorithm(NamedTuple):
     policy: Callable[[Any, Any], PolicyParts]  # policy(state, config)
     network_rows: Callable[[Any], int]  # rows of input that pass through networks in one update
     noise: Callable[[Array, Setup, Any], Any] = lambda key, setup, config: None  # -> all randomness of one update
-    period: Callable[[Any], int] = lambda config: (
-        1
-    )  # update t behaves as update t mod period does; phase 0 reports all metrics
+    # Update t behaves as update t mod period does; phase 0 reports all metrics.
+    period: Callable[[Any], int] = lambda config: 1
     uses_rewards: bool = True  # otherwise rewards and next observations are not even loaded
 
 

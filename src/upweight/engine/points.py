@@ -87,9 +87,7 @@ class Points:
             waiting = self._waiting(updates)
             shutil.rmtree(waiting, ignore_errors=True)  # half written, when somebody was stopped
             waiting.mkdir()
-            sound = {
-                run: policy for run, policy in policies.items() if _is_finite(policy)
-            }  # others are about to diverge
+            sound = {run: policy for run, policy in policies.items() if _is_finite(policy)}  # others diverge soon
             with ThreadPoolExecutor() as writers:
                 list(writers.map(Policy.save, sound.values(), (waiting / _file(run) for run in sound)))
 

@@ -46,9 +46,7 @@ class Choice:
     effective_episodes: float
     radius: float  # half-width of the 95% Hoeffding interval around weighted_return
     lower: float  # gain less the Hoeffding radius of the values
-    early_share: (
-        float | None
-    )  # of the first 30 steps of episodes drawn, those of good ones; None: starts differ too much
+    early_share: float | None  # of the first 30 steps drawn, those of good episodes; None: starts differ too much
 
     @property
     def begins_well(self) -> bool:

@@ -59,14 +59,10 @@ class Inspection(Shown):
     episodes_per_label: dict[str, int] | None
     returns: ReturnSummary | None  # None: there are no rewards, and so no effects and no suggestion
     env: str | None
-    normalized_returns: (
-        ReturnSummary | None
-    )  # on the random (0) to expert (1) scale of ``env``, if that is for this data
+    normalized_returns: ReturnSummary | None  # random (0) to expert (1) in ``env``, if that is for this data
     confidence: float
     effects: tuple[Effect, ...]
-    varying_starts: (
-        int | None
-    )  # without rewards: directions in which initial observations differ, if few enough to look
+    varying_starts: int | None  # without rewards: directions in which starts differ, if few enough to look
     explained_by_start: float | None  # cross-validated share of the variance of returns; None: could not be checked
     good: str | None  # which episodes the effects' ``early_share`` counts
     suggestion: Suggestion | None

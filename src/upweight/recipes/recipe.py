@@ -47,9 +47,7 @@ class Recipe:
     name: str
     task: Task
     parts: tuple[Part, ...]
-    edition: int = (
-        1  # of the data that go by the name: more than 1 where other policies, or other shares, play in it now
-    )
+    edition: int = 1  # of the data that go by the name: more where other policies, or other shares, play in it now
 
 
 def recipe_names(tasks: tuple[str, ...] = (*MUJOCO_TASKS, *CLASSIC_TASKS, *MAZE_TASKS)) -> list[str]:

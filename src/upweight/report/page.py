@@ -1,10 +1,10 @@
 """A report: one self-contained page of HTML (``page.html`` filled in), and its tables and figures as files beside it."""
 
-import html
 import warnings
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from html import escape
 from pathlib import Path
 from string import Template
 
@@ -114,12 +114,12 @@ def render_page(report: Report, created: datetime, title: str | None = None) -> 
     drawn = [figure for figure in report.figures if figure.pictures]
     main = [
         *(["<h2>Scores</h2>", _note(*legend(report.scores))] if report.scores else []),
-        *(part for table in report.scores for part in (f"<h3>{_text(table.title)}</h3>", as_html(table.shown()))),
+        *(part for table in report.scores for part in (f"<h3>{escape(table.title)}</h3>", as_html(table.shown()))),
         *_section("Over all datasets", report.aggregates),
         *_section(f"Policies on the way, last and best (best: {CHOSEN})", report.best),
         *_section("Datasets", report.datasets),
         *(["<h2>Figures</h2>"] if drawn else []),
-        *(f"<h3>{_text(figure.title)}</h3>{_pictures(figure)}" for figure in drawn),
+        *(f"<h3>{escape(figure.title)}</h3>{_pictures(figure)}" for figure in drawn),
         "<h2>Runs</h2>",
         *_diverged(results),
         _runs(results.runs),
@@ -128,8 +128,8 @@ def render_page(report: Report, created: datetime, title: str | None = None) -> 
     ]
     template = Template(Path(__file__).with_name("page.html").read_text(encoding="utf-8"))
     return template.substitute(
-        title=_text(title or _subject(results)),
-        verdict=_text(report.verdict),
+        title=escape(title or _subject(results)),
+        verdict=escape(report.verdict),
         overview=_pictures(report.overview),
         warnings="\n".join(_warnings(results)),
         main="\n".join(main),
@@ -165,7 +165,7 @@ def _facts(report: Report, created: datetime) -> str:
     }
     missing = [f"{each.title} ({each.missing})" for each in report.figures if not each.pictures]
     rows |= {"not drawn": "; ".join(missing)} if missing else {}
-    return "<dl>" + "".join(f"<dt>{_text(key)}</dt><dd>{_text(value)}</dd>" for key, value in rows.items()) + "</dl>"
+    return "<dl>" + "".join(f"<dt>{escape(key)}</dt><dd>{escape(value)}</dd>" for key, value in rows.items()) + "</dl>"
 
 
 def _how_scored(results: Results, intervals: Intervals) -> dict[str, str]:
@@ -194,7 +194,7 @@ def _warnings(results: Results) -> list[str]:
             "environment."
         )
     found += results.data_notes.values()
-    return [f'<p class="warning" role="note">{_text(text)}</p>' for text in found]
+    return [f'<p class="warning" role="note">{escape(text)}</p>' for text in found]
 
 
 def _numbers(episodes: Iterable[int]) -> str:
@@ -238,13 +238,13 @@ def _section(title: str, table: Table) -> list[str]:
 
 def _pictures(figure: ReportFigure) -> str:
     pictures = "\n".join(figure.pictures.values())
-    caption = f"<figcaption>{_text(figure.caption)}</figcaption>"
+    caption = f"<figcaption>{escape(figure.caption)}</figcaption>"
     return f'<figure><div class="pictures">{pictures}</div>{caption}</figure>'
 
 
 def _diverged(results: Results) -> list[str]:
     lines = [
-        f"<li><code>{_text(run.run_id)}</code> {_text(f'{run.method}, {run.weighting.name}, {run.dataset.name}')}, "
+        f"<li><code>{escape(run.run_id)}</code> {escape(f'{run.method}, {run.weighting.name}, {run.dataset.name}')}, "
         f"seed {run.seed}</li>"
         for run in results.runs
         if run.diverged
@@ -263,8 +263,8 @@ def _runs(runs: Sequence[ReportRun]) -> str:
         status = f"{run.status}; not shown: {run.left_out}" if run.left_out else run.status
         words = (run.dataset.name, run.method, run.weighting.name)
         numbers = (str(run.seed), f"{run.updates:,}", score_text(run.score, normalized=run.normalized))
-        cells = [f"<td><code>{_text(run.run_id)}</code></td>", *(f"<td>{_text(word)}</td>" for word in words)]
-        cells += [*(f'<td class="number">{_text(number)}</td>' for number in numbers), f"<td>{_text(status)}</td>"]
+        cells = [f"<td><code>{escape(run.run_id)}</code></td>", *(f"<td>{escape(word)}</td>" for word in words)]
+        cells += [*(f'<td class="number">{escape(number)}</td>' for number in numbers), f"<td>{escape(status)}</td>"]
         cells += [f"<td>{_best(run)}</td>"] if chosen else []
         lines.append(f"<tr>{''.join(cells)}</tr>")
     table = html_table("Every run", names, f"<tbody>{chr(10).join(lines)}</tbody>")
@@ -281,8 +281,4 @@ def _best(run: ReportRun) -> str:
 
 
 def _note(*sentences: str) -> str:
-    return f'<p class="note">{_text(" ".join(sentences))}</p>'
-
-
-def _text(value: str) -> str:
-    return html.escape(value)
+    return f'<p class="note">{escape(" ".join(sentences))}</p>'

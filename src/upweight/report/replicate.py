@@ -49,9 +49,7 @@ class Question:
     wanted: tuple[str, ...] = (BETTER,)  # verdicts that support it
     family: str = "mixed"  # of datasets
     sigmas: tuple[int | None, ...] = (None,)  # a check for each share of good steps; None: for all datasets at once
-    temperatures: tuple[float, float] | None = (
-        None  # every one that was run from the first to the last, not the usual one
-    )
+    temperatures: tuple[float, float] | None = None  # all that were run between these, not the usual one
 
 
 QUESTIONS = (

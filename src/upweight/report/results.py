@@ -46,12 +46,8 @@ class ReportRun:
     env_id: str = ""  # where it was evaluated; returns of one environment have one scale
     data_sha256: str | None = None  # of the data that it saw; old records do not say
     left_out: str = ""  # why it is not in tables and figures
-    points: tuple[
-        tuple[int, float], ...
-    ] = ()  # (updates, score) on the way and at the end, if it was evaluated on the way
-    losses: tuple[Mapping[str, float], ...] = field(
-        default=(), compare=False
-    )  # over the training, where they are known
+    points: tuple[tuple[int, float], ...] = ()  # (updates, score), the last included, if it was evaluated on the way
+    losses: tuple[Mapping[str, float], ...] = field(default=(), compare=False)  # over the training, where known
     settings: str = ""  # of the algorithm, all of them
 
     @property

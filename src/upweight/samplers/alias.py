@@ -30,9 +30,7 @@ def build_alias_table(probabilities: NDArray[np.float64]) -> AliasTable:
     light, heavy = np.flatnonzero(is_light), np.flatnonzero(~is_light)
     if len(light) == 0 or len(heavy) == 0:  # all equal, up to rounding
         return AliasTable(np.ones(count), alias)
-    unit = 2.0 ** (
-        62 - count.bit_length()
-    )  # sums of whole multiples of 1/unit are exact, over millions of outcomes too
+    unit = 2.0 ** (62 - count.bit_length())  # sums of multiples of 1/unit are exact, over millions of outcomes too
     deficits = np.zeros(len(light) + 1, np.int64)  # before each light cell, and in all
     np.cumsum(np.rint((1.0 - scaled[light]) * unit).astype(np.int64), out=deficits[1:])
     surpluses = np.cumsum(np.rint((scaled[heavy] - 1.0) * unit).astype(np.int64))  # up to and with each heavy outcome

@@ -284,9 +284,7 @@ def _connect(address: str | None) -> Any:
     alone = {"include_dashboard": False} if address is None else {}
     try:
         with warnings.catch_warnings():
-            warnings.filterwarnings(
-                "ignore", ".*fork", RuntimeWarning
-            )  # JAX has threads, but Ray's processes are new programs
+            warnings.filterwarnings("ignore", ".*fork", RuntimeWarning)  # of JAX's threads: Ray's are new programs
             ray.init(address=address, log_to_driver=False, logging_level="WARNING", **alone)
     except (ConnectionError, RuntimeError, ValueError) as error:
         raise ConfigError(

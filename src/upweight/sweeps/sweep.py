@@ -183,9 +183,8 @@ def _plan(experiment: Experiment, store: Store | None, max_agents: int | None, *
 def _under_way(pending: Sequence[RunSpec], experiment: Experiment, work: Work) -> Iterator[Population]:
     """Populations that were begun and have runs to do, complete: a training is one piece."""
     wanted = {run.run_id for run in pending}
-    files = {
-        run.data.content: run.data for run in experiment.runs if run.data.content is not None
-    }  # where they are now
+    known = (run.data for run in experiment.runs)
+    files = {data.content: data for data in known if data.content is not None}  # where they are now
     for population in work.begun():
         if any(run.run_id in wanted for run in population.runs):
             yield Population(tuple(_moved(run, files) for run in population.runs))

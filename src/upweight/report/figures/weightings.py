@@ -127,9 +127,8 @@ def draw_improvement(results: Results, intervals: Intervals, method: str) -> Dra
         datasets = results.datasets_of(method, family=family)
         for weighting in results.usual_weightings(method, datasets):
             both = [UNIFORM, weighting.name]
-            common = results.comparable(method, both, datasets) or results.shared(
-                method, both, datasets
-            )  # needs no scale
+            pooled = results.comparable(method, both, datasets)
+            common = pooled or results.shared(method, both, datasets)  # needs no scale
             if weighting.name != UNIFORM and common:
                 x, y = (results.scores(method, name, common) for name in (weighting.name, UNIFORM))
                 panels.setdefault(family, []).append((weighting, intervals.improvement(x, y), len(common)))
