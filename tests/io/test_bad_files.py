@@ -204,8 +204,14 @@ def test_unknown_formats_suffixes_and_options(tmp_path: Path) -> None:
     uw.save(random_dataset(), path)
     with pytest.raises(uw.DatasetError, match="unknown format 'd4lr'; did you mean 'd4rl'"):
         uw.load(path, format="d4lr")
-    with pytest.raises(uw.DatasetError, match="has no such option"):
+    with pytest.raises(uw.DatasetError, match="the d4rl reader has no such option 'colour'; known: format, horizon"):
         uw.load(path, colour="red")
+    with pytest.raises(uw.DatasetError, match="no such option 'horizn'; did you mean 'horizon'"):
+        uw.load(path, horizn=3)
+    with pytest.raises(
+        uw.DatasetError, match="'episode'; it is for tables, and this file is D4RL HDF5, .*leave it out"
+    ):
+        uw.load(path, episode="stay")
     with pytest.raises(uw.DatasetError, match="cannot tell the format from the suffix '.csv'"):
         uw.save(random_dataset(), tmp_path / "a.csv")
     with pytest.raises(uw.DatasetError, match="existing folder to write into"):

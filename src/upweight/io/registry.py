@@ -5,6 +5,7 @@ import os
 import pkgutil
 import warnings
 from functools import cache
+from inspect import signature
 from pathlib import Path
 from typing import Any
 
@@ -17,11 +18,13 @@ from upweight.base.files import atomic_target
 from upweight.base.names import hint
 from upweight.data.dataset import Dataset
 from upweight.data.score import SMOOTHNESS, with_score
+from upweight.data.table import KEYS
 from upweight.io import table
 from upweight.io.contents import describe
 from upweight.io.format import Format, reading
 
 MINARI_PREFIX = "minari:"
+_OPTIONS = ("format", "horizon", "num_actions", "success", "score")  # of any file
 
 
 @cache
@@ -103,13 +106,16 @@ def save(dataset: Dataset, path: str | os.PathLike[str], *, format: str | None =
 
 
 def _read(chosen: Format, path: Path, options: dict[str, Any]) -> Dataset:
+    own = list(signature(chosen.read).parameters)[1:]
+    for name in options.keys() - own:
+        advice = hint(name, [*_OPTIONS, *own])
+        if name in KEYS:
+            advice = (
+                f"it is for tables, and this file is {chosen.description}, which says itself what is what; leave it out"
+            )
+        raise DatasetError(f"{path}: the {chosen.name} reader has no such option {name!r}; {advice}")
     with reading(path, f"it as {chosen.name}"):
-        try:
-            return chosen.read(path, **options)
-        except TypeError as error:
-            if options and "unexpected keyword argument" in str(error):
-                raise DatasetError(f"{path}: the {chosen.name} reader has no such option ({error})") from None
-            raise
+        return chosen.read(path, **options)
 
 
 def _flags(chosen: Format, path: Path, name: str) -> Any:
