@@ -1,8 +1,11 @@
 """What a run is made of."""
 
+from typing import Any
+
 import pytest
 
 import upweight as uw
+from support.datasets import tiny
 from upweight.engine.algorithm import algorithms
 
 
@@ -15,3 +18,10 @@ def test_a_name_means_the_papers_temperature_for_the_algorithm(algorithm: str) -
         assert run.actor_weighting == uw.ReturnWeighting(temperature)
     assert uw.Run(algorithm, "uniform").weighting == uw.Uniform()
     assert uw.Run(algorithm, uw.ReturnWeighting()).weighting == uw.ReturnWeighting(0.1)  # knows no algorithm
+
+
+@pytest.mark.parametrize("runs", ["bc", ["bc"], uw.Run("bc", "rw"), [("bc", "rw", 0)]])
+def test_what_is_no_list_of_runs_is_called_that(runs: Any) -> None:
+    for act in (uw.train, uw.plan_training):
+        with pytest.raises(uw.ConfigError, match=r"expected a list of uw\.Run\(algorithm, weighting, seed\), found "):
+            act(tiny(), runs, **({"num_updates": 1} if act is uw.train else {}))

@@ -78,3 +78,8 @@ def test_steps_beyond_what_32_bits_count() -> None:
     short = (drawn >= 6 * 10**9) & (drawn < 6 * 10**9 + 3)
     assert abs(short.mean() - 3e9 / 13e9) < 0.03 and len(np.unique(drawn[short])) == 3
     assert len(np.unique(drawn[~short] % 2**16)) > 2800  # the last digits too are drawn
+
+
+def test_a_name_is_no_weights() -> None:
+    with pytest.raises(uw.WeightingError, match=r"weights, found 'rw'; .* uw\.ReturnWeighting\(0\.1\)"):
+        uw.EpisodeSampler(tiny(), "rw")

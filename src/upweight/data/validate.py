@@ -234,7 +234,10 @@ def as_weights(values: Any, *, count: int, what: str) -> NDArray[np.float64]:
     try:
         weights = np.asarray(values, np.float64)
     except (TypeError, ValueError):
-        raise WeightingError(f"expected an array of {count} weights, found {type(values).__name__}") from None
+        raise WeightingError(
+            f"expected an array of {count} weights, found {values!r:.60}; names are for training and adapters:"
+            " give numbers here, or, of episodes, a weighting such as uw.ReturnWeighting(0.1)"
+        ) from None
     if weights.shape != (count,):
         raise WeightingError(f"expected {count} weights (one per {what}), found shape {weights.shape}")
     if not np.isfinite(weights).all() or (weights < 0).any() or not weights.any():

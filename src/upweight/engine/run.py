@@ -168,6 +168,8 @@ def summary(values: ArrayLike) -> dict[str, Any]:
 
 def check_runs(dataset: Dataset, runs: Sequence[Run]) -> None:
     """Refuse what cannot work before anything is compiled."""
+    if isinstance(runs, Run | str) or not all(isinstance(run, Run) for run in runs):
+        raise ConfigError(f"runs: expected a list of uw.Run(algorithm, weighting, seed), found {runs!r}")
     if not runs:
         raise ConfigError("expected at least one run, found none")
     for number, run in enumerate(runs):
