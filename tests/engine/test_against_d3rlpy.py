@@ -79,9 +79,8 @@ def critics(modules: Any) -> Any:
 
 
 def assert_same(ours: Any, theirs: Any) -> None:
-    for a, b in zip(ours, theirs, strict=True):
-        np.testing.assert_allclose(a.weight, b.weight, rtol=1e-4, atol=2e-6)
-        np.testing.assert_allclose(a.bias, b.bias, rtol=1e-4, atol=2e-6)
+    for a, b in zip(jax.tree.leaves(ours), jax.tree.leaves(theirs), strict=True):
+        np.testing.assert_allclose(a, b, rtol=1e-4, atol=1e-6 if np.ndim(b) else 0)
 
 
 def make_batch(rng: np.random.Generator, discrete: bool) -> tuple[Batch, Any]:
@@ -122,15 +121,24 @@ def train_both(
     name: str,
     config: Any,
     impl: Any,
-    state: Any,
+    read: Callable[[], dict[str, Any]],
     *,
+    moments: dict[str, str | tuple[str, ...]],
     noise: Callable[[np.random.Generator], tuple[Any, list[np.ndarray]]] | None = None,
     noises: Noises | None = None,
     losses: dict[str, str],
-    compare: Callable[[Any], None],
 ) -> None:
-    """Five updates of both; losses are compared at each, parameters after the first and the last."""
+    """Five updates of both; losses are compared at each, parameters (as ``read``) after the first and the last.
+
+    ``moments``: of which parts the state has moments, under which name.
+    """
     algorithm = find_algorithm(name)
+    parts = read()
+    of = {
+        key: parts[names] if isinstance(names, str) else tuple(parts[each] for each in names)
+        for key, names in moments.items()
+    }
+    state = algorithm.init.__globals__["State"](**parts, **{key: init_adam(part) for key, part in of.items()})
     setup = Setup(OBSERVATION, ACTION, jnp.dtype("float32"), Compute(jnp.dtype("float32")))
     hyper = {key: jnp.float32(value) for key, value in config.traced_values(1).items()}
     rng = np.random.default_rng(0)
@@ -149,7 +157,8 @@ def train_both(
             if mine in metrics:
                 np.testing.assert_allclose(metrics[mine], reported[other], rtol=1e-4, atol=1e-6)
         if step in (0, 4):
-            compare(state)
+            for part, theirs in read().items():
+                assert_same(getattr(state, part), theirs)
 
 
 def build(d3rlpy: Any, config: Any) -> Any:
@@ -168,15 +177,13 @@ OURS = {"hidden_units": tuple(HIDDEN), "batch_size": COUNT}
 def test_bc(d3rlpy: Any) -> None:
     impl = build(d3rlpy, d3rlpy.algos.BCConfig(encoder_factory=encoder(d3rlpy)))
     policy = impl._modules.imitator
-    actor = mlp(policy._encoder, policy._fc)
-    state = find_algorithm("bc").init.__globals__["State"](actor, init_adam(actor))
     train_both(
         "bc",
         algorithm_config("bc", **OURS),
         impl,
-        state,
+        lambda: {"actor": mlp(policy._encoder, policy._fc)},
+        moments={"moments": "actor"},
         losses={"loss": "loss"},
-        compare=lambda s: assert_same(s.actor, mlp(policy._encoder, policy._fc)),
     )
 
 
@@ -194,10 +201,6 @@ def test_td3_bc(d3rlpy: Any, monkeypatch: pytest.MonkeyPatch) -> None:
             "target_critics": critics(m.targ_q_funcs),
         }
 
-    parts = read()
-    moments = {"actor_moments": init_adam(parts["actor"]), "critic_moments": init_adam(parts["critics"])}
-    state = find_algorithm("td3_bc").init.__globals__["State"](**parts, **moments)
-
     def noise(rng: np.random.Generator) -> tuple[Any, list[np.ndarray]]:
         array = rng.normal(size=(COUNT, ACTION)).astype(np.float32)
         return jnp.asarray(array), [array]
@@ -206,11 +209,11 @@ def test_td3_bc(d3rlpy: Any, monkeypatch: pytest.MonkeyPatch) -> None:
         "td3_bc",
         algorithm_config("td3_bc", **OURS),
         impl,
-        state,
+        read,
+        moments={"actor_moments": "actor", "critic_moments": "critics"},
         noise=noise,
         noises=Noises(monkeypatch),
         losses={"critic_loss": "critic_loss", "actor_loss": "actor_loss"},
-        compare=lambda s: [assert_same(getattr(s, name), part) for name, part in read().items()] and None,
     )
 
 
@@ -225,33 +228,19 @@ def test_iql(d3rlpy: Any) -> None:
     def read() -> dict[str, Any]:
         return {
             "actor": mlp(m.policy._encoder, m.policy._mu),
+            "std_parameter": jnp.asarray(m.policy._logstd.detach().numpy()[0].copy()),
             "critics": critics(m.q_funcs),
             "value": mlp(m.value_func._encoder, m.value_func._fc),
             "target_critics": critics(m.targ_q_funcs),
         }
 
-    parts = read()
-    std = jnp.asarray(m.policy._logstd.detach().numpy()[0].copy())
-    state = find_algorithm("iql").init.__globals__["State"](
-        **parts,
-        std_parameter=std,
-        actor_moments=init_adam((parts["actor"], std)),
-        critic_moments=init_adam(parts["critics"]),
-        value_moments=init_adam(parts["value"]),
-    )
-
-    def compare(s: Any) -> None:
-        for name, part in read().items():
-            assert_same(getattr(s, name), part)
-        np.testing.assert_allclose(s.std_parameter, m.policy._logstd.detach().numpy()[0], rtol=1e-4, atol=1e-6)
-
     train_both(
         "iql",
         algorithm_config("iql", **OURS, actor_decay_updates=NEVER),
         impl,
-        state,
+        read,
+        moments={"actor_moments": ("actor", "std_parameter"), "critic_moments": "critics", "value_moments": "value"},
         losses={"critic_loss": "q_loss", "value_loss": "v_loss", "actor_loss": "actor_loss"},
-        compare=compare,
     )
 
 
@@ -275,20 +264,8 @@ def test_cql(d3rlpy: Any, monkeypatch: pytest.MonkeyPatch) -> None:
             "actor": mlp(m.policy._encoder, m.policy._mu, m.policy._logstd),
             "critics": critics(m.q_funcs),
             "target_critics": critics(m.targ_q_funcs),
+            "log_temperature": jnp.asarray(next(m.log_temp.parameters()).detach().numpy().reshape(()).copy()),
         }
-
-    def log_temperature() -> Any:
-        return next(m.log_temp.parameters()).detach().numpy().reshape(()).copy()
-
-    parts = read()
-    temperature = jnp.asarray(log_temperature())
-    state = find_algorithm("cql").init.__globals__["State"](
-        **parts,
-        log_temperature=temperature,
-        actor_moments=init_adam(parts["actor"]),
-        critic_moments=init_adam(parts["critics"]),
-        temperature_moments=init_adam(temperature),
-    )
 
     def noise(rng: np.random.Generator) -> tuple[Any, list[np.ndarray]]:
         kind = find_algorithm("cql").noise.__globals__["Noise"]
@@ -298,35 +275,28 @@ def test_cql(d3rlpy: Any, monkeypatch: pytest.MonkeyPatch) -> None:
         asked = [here.transpose(1, 0, 2), there.transpose(1, 0, 2), anywhere.reshape(-1, ACTION), actor]
         return kind(*map(jnp.asarray, (here, there, anywhere, actor, actor))), asked
 
-    def compare(s: Any) -> None:
-        for name, part in read().items():
-            assert_same(getattr(s, name), part)
-        np.testing.assert_allclose(s.log_temperature, log_temperature(), rtol=1e-4)
-
     train_both(
         "cql",
         algorithm_config("cql", **OURS, action_samples=samples),
         impl,
-        state,
+        read,
+        moments={"actor_moments": "actor", "critic_moments": "critics", "temperature_moments": "log_temperature"},
         noise=noise,
         noises=Noises(monkeypatch),
         losses={"critic_loss": "critic_loss", "actor_loss": "actor_loss", "temperature": "temp"},
-        compare=compare,
     )
 
 
 def test_discrete_bc(d3rlpy: Any) -> None:
     impl = build(d3rlpy, d3rlpy.algos.DiscreteBCConfig(encoder_factory=encoder(d3rlpy)))
     policy = impl._modules.imitator
-    actor = mlp(policy._encoder, policy._fc)
-    state = find_algorithm("discrete_bc").init.__globals__["State"](actor, init_adam(actor))
     train_both(
         "discrete_bc",
         algorithm_config("discrete_bc", **OURS, penalize="log_probs"),  # as version 2 does
         impl,
-        state,
+        lambda: {"actor": mlp(policy._encoder, policy._fc)},
+        moments={"moments": "actor"},
         losses={"loss": "loss"},
-        compare=lambda s: assert_same(s.actor, mlp(policy._encoder, policy._fc)),
     )
 
 
@@ -341,15 +311,13 @@ def test_discrete_cql(d3rlpy: Any) -> None:
             "target": mlp(m.targ_q_funcs[0]._encoder, m.targ_q_funcs[0]._fc),
         }
 
-    parts = read()
-    state = find_algorithm("discrete_cql").init.__globals__["State"](**parts, moments=init_adam(parts["critic"]))
     train_both(
         "discrete_cql",
         algorithm_config("discrete_cql", **OURS, target_every_updates=3),
         impl,
-        state,
+        read,
+        moments={"moments": "critic"},
         losses={"critic_loss": "loss", "conservative_loss": "conservative_loss"},
-        compare=lambda s: [assert_same(getattr(s, name), part) for name, part in read().items()] and None,
     )
 
 

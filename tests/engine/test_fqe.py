@@ -61,9 +61,7 @@ def test_an_update_written_out_with_terminals_time_limits_and_clipping() -> None
 MOVES = np.array(
     [[[0.9, 0.1, 0.0], [0.1, 0.3, 0.6]], [[0.5, 0.5, 0.0], [0.0, 0.2, 0.8]], [[0.3, 0.3, 0.4], [0.0, 0.0, 0.5]]]
 )
-REWARDS = np.array(
-    [[0.0, -0.2], [0.1, 0.5], [1.0, 0.3]]
-)  # [state, action]; what is lacking to 1 in MOVES ends the episode
+REWARDS = np.array([[0.0, -0.2], [0.1, 0.5], [1.0, 0.3]])  # [state, action]; what lacks to 1 in MOVES ends the episode
 
 
 def chain_log(episodes: int = 300, horizon: int = 8, seed: int = 0) -> uw.Dataset:

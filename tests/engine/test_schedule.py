@@ -19,9 +19,7 @@ def test_intervals_and_blocks(num_updates: int, period: int) -> None:
     assert num_updates / 60 <= interval <= max(num_updates, 100 + period)
     block = choose_block(interval, period)
     assert block % period == 0
-    assert (
-        min(25, interval - interval % period) <= block <= max(100, period)
-    )  # one call of the device for each, or for less
+    assert min(25, interval - interval % period) <= block <= max(100, period)  # a call of the device for each, or less
     if num_updates == 1_000_000:
         assert (interval, block) == (20_000, 100)
 

@@ -247,9 +247,7 @@ def test_it_fits_and_can_be_read(visit: Visit, width: int, scheme: Any) -> None:
         assert contrast(colour[ink], colour[ground]) >= 4.5, (ink, ground)
     for shape in ("data", "drawn", "edge"):
         assert contrast(colour[shape], colour["card"]) >= 3, shape
-    assert all(
-        int(colour["drawn"][1:], 16) in found for found in drawn[:3]
-    )  # the pictures are in the scheme's colours too
+    assert all(int(colour["drawn"][1:], 16) in found for found in drawn[:3])  # pictures are in its colours too
 
 
 def test_in_a_notebook_it_works_in_its_frame(browser: Any) -> None:

@@ -35,9 +35,7 @@ def by_hand(env_id: str, policy: uw.Policy | None, seed: tuple[int, ...], *, sto
         actions.append(action)
         rewards.append(reward)
     return {
-        "return": float(
-            np.add.accumulate(np.array(rewards, np.float64))[-1]
-        ),  # in order; sum() compensates from 3.12 on
+        "return": float(np.cumsum(np.array(rewards, np.float64))[-1]),  # in order; sum() compensates from 3.12 on
         "flags": (terminated, truncated),
         "visited": np.array(seen, np.float32),
         "actions": np.array(actions),

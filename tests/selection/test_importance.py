@@ -61,10 +61,8 @@ def test_the_truth_of_a_bandit_is_found() -> None:
     assert mostly.value == pytest.approx(2.8, abs=0.06)
     assert even.value == pytest.approx(2.0, abs=0.06)
     assert one.effective_episodes == pytest.approx(ds.actions.sum())
-    (certain,) = importance_estimates(
-        ds, np.arange(20_000), [sampler(0.9)], propensities
-    )  # the likeliest action, always
-    assert certain.value == pytest.approx(one.value)
+    (certain,) = importance_estimates(ds, np.arange(20_000), [sampler(0.9)], propensities)
+    assert certain.value == pytest.approx(one.value)  # the likeliest action, always
 
 
 def test_the_mean_over_many_small_logs_is_near_the_truth() -> None:

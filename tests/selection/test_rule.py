@@ -24,9 +24,8 @@ def test_the_highest_lower_bound_is_chosen() -> None:
     assert decision.chosen == 1
     assert decision.verdicts == ("not above the chosen", "chosen")
     assert "lower bound 19" in decision.reason and "10 above BC on all data (10)" in decision.reason
-    assert (
-        SelectionRule(pessimism=0, margin=0.5).decide([wild, calm], BC).chosen == 0
-    )  # by the mean, 20 above, noise 0.5 x 20.02
+    by_mean = SelectionRule(pessimism=0, margin=0.5).decide([wild, calm], BC)
+    assert by_mean.chosen == 0  # 20 above, noise 0.5 x 20.02
 
 
 def test_what_is_within_the_noise_is_not_chosen() -> None:

@@ -79,9 +79,7 @@ def test_the_good_one_is_chosen(found: uw.Selection) -> None:
     assert found.baseline.name == "BC on all data" and found.baseline.mean == clone
     assert set(found.standings[0].by_group) == {"a", "b"}
     errors = [each.look.weighted_error for each in found.standings]
-    assert (
-        errors[0] is not None and errors[1] is not None and errors[0] < errors[1]
-    )  # good episodes do as the first does
+    assert None not in errors and errors[0] < errors[1]  # good episodes do as the first does
     assert found.standings[0].by_group["a"] == pytest.approx(good, rel=0.05)
 
 
@@ -189,11 +187,8 @@ class TestWithEstimatesGiven:
         assert sum(len(mine or ()) for mine in played) == 7 and all(played)
         assert "of 7 real episodes it played" in found.reason
         few = select(self._pushers(), self._carts(), env="CartPole-v1", episodes_allowed=1, **QUICK)
-        assert [len(each.real_returns or ()) for each in few.standings] == [
-            0,
-            1,
-            0,
-        ]  # what is estimated highest goes first
+        played = [len(each.real_returns or ()) for each in few.standings]
+        assert played == [0, 1, 0]  # what is estimated highest goes first
         assert any("2 of 3 candidates got no real episode" in note for note in few.notes)
 
     @staticmethod

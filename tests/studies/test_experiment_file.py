@@ -85,9 +85,8 @@ def test_a_name_stands_for_everything_that_matters(tmp_path: Path) -> None:
     changes += [('["discrete_bc", {', '[{name = "discrete_bc", batch_size = 32}, {')]
     ids = {read_experiment(write(tmp_path, GOOD.replace(*change, 1))).runs[0].run_id for change in changes}
     assert len(ids | {run.run_id}) == len(changes) + 1
-    assert (
-        run.run_id == "8f7ec9ed6b6cd589" and "holdout" not in run.to_dict()["data"]
-    )  # as it was before there was a hold-out
+    assert run.run_id == "8f7ec9ed6b6cd589"  # as it was before there was a hold-out
+    assert "holdout" not in run.to_dict()["data"]
 
 
 def test_evaluation_on_the_way_is_no_part_of_a_name(tmp_path: Path) -> None:

@@ -45,9 +45,7 @@ def test_the_reason_is_the_true_one(store: Store) -> None:
         add_runs(store, other, sampler, [None, None])
     found = figures(store)
     assert found["sigma"].missing == scale
-    assert (
-        found["improvement"].pictures and found["profile"].pictures
-    )  # the one needs no scale, the other has one panel each
+    assert found["improvement"].pictures and found["profile"].pictures  # needs no scale; has one panel each
     assert found["gain"].missing == "the store does not describe the datasets"
     assert found["temperature"].missing == "there are no runs at several temperatures (suite paper/temperature)"
 
