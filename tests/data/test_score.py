@@ -4,6 +4,7 @@ from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.csv
 import pyarrow.parquet as pq
 import pytest
 
@@ -80,8 +81,10 @@ def test_progress_that_lerobot_keeps_beside_a_dataset(tmp_path: Path) -> None:
         uw.load(folder, score="progress")
 
 
-def test_tables_name_their_column_as_rewards(tmp_path: Path) -> None:
+def test_tables_have_a_column_of_scores(tmp_path: Path) -> None:
     (tmp_path / "a.csv").write_text("episode,observation_a,action_a,reward,rating\n0,1,0.5,1,7\n0,1,0.25,1,8\n")
     assert uw.load(tmp_path / "a.csv", ends="truncated", score=[3.0]).returns.tolist() == [3.0]
-    with pytest.raises(uw.DatasetError, match="a table's score is the column that rewards names"):
-        uw.load(tmp_path / "a.csv", ends="truncated", score="rating")
+    assert uw.load(tmp_path / "a.csv", ends="truncated", score="rating").returns.tolist() == [8.0]
+    assert uw.load(pa.csv.read_csv(tmp_path / "a.csv"), ends="truncated", score="rating").returns.tolist() == [8.0]
+    with pytest.raises(uw.DatasetError, match="missing column 'ratin'; did you mean 'rating'.*--score"):
+        uw.load(tmp_path / "a.csv", ends="truncated", score="ratin")

@@ -232,13 +232,23 @@ class TestRewards:
     def test_that_nothing_is_said_about_are_none_with_a_warning(self) -> None:
         frame = {name: cells for name, cells in steps().items() if name != "reward"}
         with pytest.warns(
-            uw.UpweightWarning, match=r"data without rewards; name it with rewards=... \(--rewards\), or .*--success"
+            uw.UpweightWarning,
+            match=r"data without rewards; name it with rewards=... \(--rewards\), .*--success.*--score",
         ):
             assert not uw.Dataset.from_frame(frame).has_rewards
 
     def test_with_gaps_are_an_error_that_names_the_option(self) -> None:
         with pytest.raises(uw.DatasetError, match=r"'r': 3 of 5 rows have no reward; .*missing_rewards='zero'"):
             table(r=[None, None, 1.0, -1.0, None])
+
+    def test_a_score_is_the_last_value_of_its_column(self) -> None:
+        for rewards in ("r", None):
+            ds = table({"score": "s", "rewards": rewards}, s=[9.0, None, 0.5, 2.0, None])  # b: rows 1, 3; a: 2, 5, 4
+            assert ds.returns.tolist() == [0.5, 2.0] and ds.rewards.tolist() == [0, 0.5, 0, 0, 2.0]
+        with pytest.raises(
+            uw.DatasetError, match=r"score \(last rows of episodes\): .* 1 in 's' \(the first in row 4\)"
+        ):
+            table({"score": "s"}, s=[9.0, None, 0.5, None, 1.0])
 
 
 class TestCategories:

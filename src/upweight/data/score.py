@@ -24,9 +24,7 @@ def with_score(dataset: Dataset, score: ArrayLike | str) -> Dataset:
     """``score``: "smoothness", or numbers of the episodes [N], or of the steps [M], where an episode's last one counts."""
     if isinstance(score, str):
         if score != SMOOTHNESS:
-            raise DatasetError(
-                f"{dataset.source}: no score {score!r}: a table's score is the column that rewards names"
-            )
+            raise DatasetError(f"{dataset.source}: score: expected numbers or {SMOOTHNESS!r}, found {score!r}")
         scores = smoothness(dataset)
     else:
         scores = as_array(score, key="score", source=dataset.source)

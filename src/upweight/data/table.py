@@ -37,6 +37,7 @@ class TableLayout(TypedDict, total=False):
     timestep: str | None
     label: str | None
     success: str | None
+    score: str | None
     ends: str | None
     missing_rewards: str | None
     categories: Sequence[str] | Mapping[str, Sequence[Any]]
@@ -51,6 +52,7 @@ _USUAL = {  # names of columns that nothing is said about
     "terminated": (*NAMES["terminated"], *NAMES["done"]),
     "episode": ("episode", "episode_index", "episode_id"),
 }
+_FOR_REWARDS = ("success", "score")  # in their place
 _NEEDED = ("episode", "observations", "actions")
 _MOST_NAMES = 40  # of columns in a message
 
@@ -77,6 +79,8 @@ def from_frame(frame: Any, layout: TableLayout, *, source: str) -> dict[str, Any
     rewards: Any = table.rewards()
     if (success := table.flags("success")) is not None:
         episodes, rewards = success_rewards(success, episodes, source=source)
+    if "score" in table.chosen:
+        rewards = table.score(episodes)
     return {
         **parts,
         **table.actions(),
@@ -145,7 +149,7 @@ def choose_columns(
 
 def _said_or_usual(part: str, names: Sequence[str], layout: Mapping[str, Any]) -> Any:
     """What is said about a part, else the usual name that there is a column of; None where there is none."""
-    if part in layout or (part == "rewards" and layout.get("success") is not None):
+    if part in layout or (part == "rewards" and any(layout.get(key) is not None for key in _FOR_REWARDS)):
         return layout.get(part)
     usual = _USUAL.get(part, ())
     return next((name for name in usual if name in names or (part in SEVERAL and _alike(name, names))), None)
@@ -250,10 +254,11 @@ class _Table:
 
     def rewards(self) -> NDArray[Any] | None:
         if "rewards" not in self.chosen:
-            if not {"rewards", "success"} & set(self._layout):
+            if not {"rewards", *_FOR_REWARDS} & set(self._layout):
                 warnings.warn(
                     f"{self._source}: no column is called rewards, and none is named, so these are data without rewards; "
-                    "name it with rewards=... (--rewards), or flags of success with success=... (--success)",
+                    "name it with rewards=... (--rewards), flags of success with success=... (--success), or a number that says "
+                    "how good an episode was with score=... (--score)",
                     UpweightWarning,
                     stacklevel=2,
                 )
@@ -268,6 +273,16 @@ class _Table:
                 )
             rewards = np.where(empty, rewards.dtype.type(0), rewards)
         return as_rewards(rewards, key=name, num_steps=self.num_rows, source=self._source)[self.order]
+
+    def score(self, episodes: Episodes) -> NDArray[np.float64]:
+        """[M] rewards that are the column's value in the last row of an episode, and 0 before."""
+        (name,) = self.chosen["score"]
+        values, rewards = self.numbers(name), np.zeros(self.num_rows)
+        last = np.arange(self.num_rows)[self.order][episodes.last_steps]  # rows of the table
+        others = np.setdiff1d(np.arange(self.num_rows), last)
+        check_filled({name: values}, part="score (last rows of episodes)", source=self._source, spared=others)
+        rewards[episodes.last_steps] = values[last]
+        return rewards
 
     def episodes(self) -> Episodes:
         """By the episode's id; ended as the flags say or, without any, with the last row, as ``ends`` says."""

@@ -58,6 +58,8 @@ def load(
     layout = options if path is None else table.find_layout(path, format, options)
     if layout is not None and isinstance(success, str):
         layout, success = {**layout, "success": success}, None
+    if layout is not None and isinstance(score, str) and score != SMOOTHNESS:
+        layout, score = {**layout, "score": score}, None
     if path is None:
         dataset = Dataset.from_frame(name, **(layout or {}))
     elif layout is not None:
