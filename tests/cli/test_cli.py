@@ -486,6 +486,14 @@ def test_the_settings_of_a_new_weighting_are_options(
     assert "--power is not a setting of rw" in capsys.readouterr().err
 
 
+def test_help_of_report_says_what_bold_means(capsys: pytest.CaptureFixture[str]) -> None:
+    """As the notes below the score tables do."""
+    with pytest.raises(SystemExit):
+        main(["report", "--help"])
+    text = " ".join(capsys.readouterr().out.split())
+    assert "bold: better than Uniform by the exact Mann-Whitney test of the seeds, corrected" in text
+
+
 def test_help_of_sweep_names_every_suite(capsys: pytest.CaptureFixture[str]) -> None:
     from upweight.studies.experiment_file import suite_names
 

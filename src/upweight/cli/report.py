@@ -18,8 +18,8 @@ examples:
 
 the page needs nothing else: send it, print it, open it without a network; beside report.html, the folder report/ holds
 each table as CSV (one line per dataset and sampler), LaTeX (booktabs) and Markdown, and each figure as SVG
-bold: better than Uniform (95% interval of the probability of improvement above 0.5); *: the maximum of a dataset; neither is
-given to fewer than 5 seeds
+bold: better than Uniform by the exact Mann-Whitney test of the seeds, corrected for all comparisons of a table; *: the maximum
+of a dataset; neither is given to fewer than 5 seeds
 a diverged run counts as 0 (a random policy) or as the worst other run on its dataset, whichever is lower; as the latter where
 there are no reference scores; the page lists every run"""
 
