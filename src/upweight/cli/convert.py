@@ -2,7 +2,7 @@
 
 import argparse
 
-from upweight.cli.options import add_data, add_json, add_reading, add_writing, check_free, read_dataset, write_dataset
+from upweight.cli import options
 from upweight.cli.terminal import print_json
 
 NAME = "convert"
@@ -14,16 +14,16 @@ examples:
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    add_data(parser)
-    add_writing(parser)
-    add_json(parser, "a line")
-    add_reading(parser)
+    options.add_data(parser)
+    options.add_writing(parser)
+    options.add_json(parser, "a line")
+    options.add_reading(parser)
 
 
 def run(arguments: argparse.Namespace) -> None:
-    check_free(arguments.output, arguments)
-    dataset = read_dataset(arguments.data, arguments)
-    lost, line = write_dataset(dataset, arguments)
+    options.check_free(arguments.output, arguments)
+    dataset = options.read_dataset(arguments.data, arguments)
+    lost, line = options.write_dataset(dataset, arguments)
     if not arguments.json:
         print(line)
         return

@@ -8,7 +8,7 @@ from typing import Any
 from upweight.base.errors import RolloutError
 from upweight.base.files import write_json
 from upweight.base.text import number, table
-from upweight.cli.options import add_environment, add_json, add_overwrite, check_free, count
+from upweight.cli import options
 from upweight.cli.terminal import print_json
 from upweight.inspection.effect import describe_weighting
 from upweight.policies.policy import Policy, find_policies, load_policy
@@ -34,8 +34,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "trained", metavar="RUN", type=Path, help="folder written by `upweight train`, or one policy file"
     )
-    add_environment(parser)
-    parser.add_argument("--episodes", type=count, default=20, help="episodes per policy (default: 20)")
+    options.add_environment(parser)
+    parser.add_argument("--episodes", type=options.count, default=20, help="episodes per policy (default: 20)")
     parser.add_argument(
         "--seed", type=int, default=0, help="of the episodes, which are the same for every policy (default: 0)"
     )
@@ -43,12 +43,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--stochastic", action="store_true", help="sample actions instead of taking the policy's best one"
     )
     parser.add_argument("--workers", type=int, help="processes (default: one per core); results do not depend on it")
-    add_overwrite(parser)
-    add_json(parser, "a table")
+    options.add_overwrite(parser)
+    options.add_json(parser, "a table")
 
 
 def run(arguments: argparse.Namespace) -> None:
-    check_free(arguments.trained / FILE, arguments)
+    options.check_free(arguments.trained / FILE, arguments)
     paths = find_policies(arguments.trained)
     policies = [load_policy(path) for path in paths]
     env_id = arguments.env or named_environment(policies, arguments.trained)

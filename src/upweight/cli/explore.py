@@ -5,7 +5,7 @@ import threading
 from pathlib import Path
 
 from upweight.base.errors import ConfigError
-from upweight.cli.options import add_data, add_overwrite, add_reading, check_free, reading_options
+from upweight.cli import options
 from upweight.explorer.page import explore
 
 NAME = "explore"
@@ -24,11 +24,11 @@ it holds return, length, label and start of every episode, and the rewards of up
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    add_data(parser)
+    options.add_data(parser)
     parser.add_argument(
         "-o", "--output", type=Path, default=Path("explore.html"), help="the page (default: explore.html)"
     )
-    add_overwrite(parser)
+    options.add_overwrite(parser)
     parser.add_argument("--title", help="what the page is called (default: as the data are)")
     parser.add_argument("--env", help="task whose reference scores the suggestion is judged by: hopper, ant, ...")
     parser.add_argument(
@@ -37,15 +37,15 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="write nothing: serve the page to this machine only (127.0.0.1), under an address nobody can guess, until Ctrl-C",
     )
     parser.add_argument("--port", type=int, help="for --serve (default: one that is free)")
-    add_reading(parser)
+    options.add_reading(parser)
 
 
 def run(arguments: argparse.Namespace) -> None:
     if not arguments.serve:
         if arguments.port is not None:
             raise ConfigError("--port: needs --serve, which shows the page instead of writing it")
-        check_free(arguments.output, arguments)
-    explorer = explore(arguments.data, env=arguments.env, title=arguments.title, **reading_options(arguments))
+        options.check_free(arguments.output, arguments)
+    explorer = explore(arguments.data, env=arguments.env, title=arguments.title, **options.reading_options(arguments))
     if not arguments.serve:
         print(f"wrote {explorer.save(arguments.output)}: open it in a browser")
         return

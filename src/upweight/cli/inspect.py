@@ -3,15 +3,7 @@
 import argparse
 from pathlib import Path
 
-from upweight.cli.options import (
-    add_data,
-    add_overwrite,
-    add_reading,
-    add_weighting,
-    check_free,
-    read_dataset,
-    weightings_from,
-)
+from upweight.cli import options
 from upweight.cli.terminal import print_json, print_report
 from upweight.inspection.effect import describe_weighting
 from upweight.inspection.plot import plot_weights
@@ -31,7 +23,7 @@ examples:
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    add_data(parser)
+    options.add_data(parser)
     parser.add_argument(
         "--env", help="task whose reference scores normalise the returns: hopper, halfcheetah, walker2d, ant, ..."
     )
@@ -40,16 +32,16 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--plot", type=Path, metavar="FILE", help="picture of the returns with the weights over them (.png, .svg, .pdf)"
     )
-    add_overwrite(parser)
+    options.add_overwrite(parser)
     parser.add_argument("--json", action="store_true", help="print JSON instead of tables")
-    add_weighting(parser, several=True, default=None)
-    add_reading(parser)
+    options.add_weighting(parser, several=True, default=None)
+    options.add_reading(parser)
 
 
 def run(arguments: argparse.Namespace) -> None:
-    check_free(arguments.plot, arguments)
-    weightings = weightings_from(arguments)
-    dataset = read_dataset(arguments.data, arguments)
+    options.check_free(arguments.plot, arguments)
+    weightings = options.weightings_from(arguments)
+    dataset = options.read_dataset(arguments.data, arguments)
     if arguments.check:
         dataset.check()
     report = inspect(dataset, weightings=weightings, env=arguments.env, confidence=arguments.confidence)

@@ -4,7 +4,7 @@ import argparse
 
 from upweight.base.errors import DatasetError
 from upweight.base.text import table
-from upweight.cli.options import add_json, add_writing, check_free, count, write_dataset
+from upweight.cli import options
 from upweight.cli.terminal import print_json
 from upweight.data.reference_scores import normalize_returns, reference_scores
 from upweight.data.statistics import positive_sided_variance
@@ -32,11 +32,13 @@ AFTER_INTERRUPTION = "the same command goes on with what was collected"
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("name", metavar="NAME", nargs="?", help="the dataset, e.g. hopper-expert-random-5")
     parser.add_argument("--list", action="store_true", help="print all names")
-    parser.add_argument("--steps", type=count, help="at least this many (default: 1,000,000; classic control 100,000)")
+    parser.add_argument(
+        "--steps", type=options.count, help="at least this many (default: 1,000,000; classic control 100,000)"
+    )
     parser.add_argument("--seed", type=int, default=0, help="of the episodes (default: 0)")
     parser.add_argument("--workers", type=int, help="processes (default: one per core); the data do not depend on it")
-    add_writing(parser, required=False)
-    add_json(parser, "a table")
+    options.add_writing(parser, required=False)
+    options.add_json(parser, "a table")
 
 
 def run(arguments: argparse.Namespace) -> None:
@@ -46,9 +48,9 @@ def run(arguments: argparse.Namespace) -> None:
         return
     if arguments.name is None or arguments.output is None:
         raise DatasetError("expected the name of a dataset and -o FILE; upweight make --list prints all names")
-    check_free(arguments.output, arguments)
+    options.check_free(arguments.output, arguments)
     dataset = make_dataset(arguments.name, steps=arguments.steps, seed=arguments.seed, workers=arguments.workers)
-    lost, line = write_dataset(dataset, arguments)
+    lost, line = options.write_dataset(dataset, arguments)
     scores = normalize_returns(dataset.returns, reference_scores(arguments.name))
     summary = {
         "output": str(arguments.output),

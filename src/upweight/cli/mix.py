@@ -2,16 +2,7 @@
 
 import argparse
 
-from upweight.cli.options import (
-    add_data,
-    add_json,
-    add_reading,
-    add_writing,
-    check_free,
-    count,
-    read_dataset,
-    write_dataset,
-)
+from upweight.cli import options
 from upweight.cli.terminal import print_json
 from upweight.data.mix import mix
 
@@ -24,12 +15,12 @@ examples:
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    add_data(parser, "good", "where the good part comes from")
-    add_data(parser, "poor", "where the rest comes from")
+    options.add_data(parser, "good", "where the good part comes from")
+    options.add_data(parser, "poor", "where the rest comes from")
     parser.add_argument("--fraction", type=float, required=True, help="share of the steps from GOOD, e.g. 0.05")
     parser.add_argument(
         "--steps",
-        type=count,
+        type=options.count,
         required=True,
         help="size of the mix in steps (each part overshoots by less than one episode)",
     )
@@ -43,23 +34,23 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar=("GOOD", "POOR"),
         help="provenance labels (default: the sources' own, else good and poor)",
     )
-    add_writing(parser)
-    add_json(parser, "a line per part")
-    add_reading(parser)
+    options.add_writing(parser)
+    options.add_json(parser, "a line per part")
+    options.add_reading(parser)
 
 
 def run(arguments: argparse.Namespace) -> None:
-    check_free(arguments.output, arguments)
+    options.check_free(arguments.output, arguments)
     mixed = mix(
-        read_dataset(arguments.good, arguments),
-        read_dataset(arguments.poor, arguments),
+        options.read_dataset(arguments.good, arguments),
+        options.read_dataset(arguments.poor, arguments),
         fraction=arguments.fraction,
         num_steps=arguments.steps,
         seed=arguments.seed,
         replace=arguments.replace,
         labels=tuple(arguments.labels) if arguments.labels else None,
     )
-    lost, line = write_dataset(mixed, arguments)
+    lost, line = options.write_dataset(mixed, arguments)
     summary = mixed.metadata["mix"]
     if arguments.json:
         print_json({"output": str(arguments.output), "lost": lost, **summary})

@@ -5,7 +5,7 @@ from pathlib import Path
 
 from upweight.base.errors import DatasetError
 from upweight.base.text import size
-from upweight.cli.options import add_json, add_reading, reading_options
+from upweight.cli import options
 from upweight.cli.terminal import print_json
 from upweight.loading import load
 from upweight.packing import DTYPES, plan_packing
@@ -42,8 +42,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         action="store_true",
         help="read everything again and compare it with the hashes; without -o, of a folder that was packed before",
     )
-    add_json(parser, "lines")
-    add_reading(parser)
+    options.add_json(parser, "lines")
+    options.add_reading(parser)
 
 
 def run(arguments: argparse.Namespace) -> None:
@@ -56,7 +56,7 @@ def run(arguments: argparse.Namespace) -> None:
         dtype=arguments.dtype,
         workers=arguments.workers,
         overwrite=arguments.overwrite,
-        **reading_options(arguments),
+        **options.reading_options(arguments),
     )
     if not arguments.json:
         print(f"packing {packing}", flush=True)

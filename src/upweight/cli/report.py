@@ -3,7 +3,7 @@
 import argparse
 from pathlib import Path
 
-from upweight.cli.options import add_overwrite, check_free, count
+from upweight.cli import options
 from upweight.report.page import write_report
 
 NAME = "report"
@@ -30,7 +30,9 @@ def add_results(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("results", metavar="RESULTS", type=Path, nargs="+", help=about)
     parser.add_argument("--seed", type=int, default=0, help="of the bootstrap (default: 0)")
     parser.add_argument("--resamples", type=int, default=2000, help="of the bootstrap (default: 2000)")
-    parser.add_argument("--updates", type=count, help="take runs of this length (default: each algorithm's longest)")
+    parser.add_argument(
+        "--updates", type=options.count, help="take runs of this length (default: each algorithm's longest)"
+    )
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -38,12 +40,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "-o", "--output", type=Path, default=Path("report.html"), help="the page (default: report.html)"
     )
-    add_overwrite(parser)
+    options.add_overwrite(parser)
     parser.add_argument("--title", help="what the page is called (default: as the results are)")
 
 
 def run(arguments: argparse.Namespace) -> None:
-    check_free(arguments.output, arguments)
+    options.check_free(arguments.output, arguments)
     folder = write_report(
         arguments.results,
         arguments.output,

@@ -4,18 +4,7 @@ import argparse
 from pathlib import Path
 
 from upweight.base.optional import importing
-from upweight.cli.options import (
-    add_environment,
-    add_json,
-    add_overwrite,
-    add_reading,
-    add_settings,
-    check_free,
-    count,
-    parse_settings,
-    read_dataset,
-    reading_options,
-)
+from upweight.cli import options
 from upweight.cli.terminal import print_json
 
 NAME = "select"
@@ -54,21 +43,21 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("-o", "--output", type=Path, help="write the choice as JSON, and the policy beside it")
     parser.add_argument("--plot", type=Path, metavar="FILE", help="picture of the estimates (.png, .svg, .pdf)")
-    add_overwrite(parser)
-    add_json(parser, "tables")
+    options.add_overwrite(parser)
+    options.add_json(parser, "tables")
     group = parser.add_argument_group("estimates")
     group.add_argument(
-        "--critics", type=count, default=3, metavar="N", help="per policy, with a seed each (default: 3)"
+        "--critics", type=options.count, default=3, metavar="N", help="per policy, with a seed each (default: 3)"
     )
     group.add_argument(
         "--updates",
-        type=count,
+        type=options.count,
         help="of each critic (default: 5,000, or 60,000 with --dope): 8 policies take a minute or two on two cores",
     )
     group.add_argument(
         "--dope", action="store_true", help="settings of the DOPE benchmark: larger networks, slower targets; for a GPU"
     )
-    add_settings(group, what="another value for a setting of the critics", example=_EXAMPLE)
+    options.add_settings(group, what="another value for a setting of the critics", example=_EXAMPLE)
     group.add_argument(
         "--propensities",
         metavar="COLUMN",
@@ -83,7 +72,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--seed", type=int, default=0, help="of the first critic, and of episodes that are played (default: 0)"
     )
     _add_rule(parser)
-    add_reading(parser)
+    options.add_reading(parser)
 
 
 def _add_rule(parser: argparse.ArgumentParser) -> None:
@@ -108,13 +97,13 @@ def _add_rule(parser: argparse.ArgumentParser) -> None:
         help="veto where fewer logged episodes were worth what is estimated (default: 5)",
     )
     group = parser.add_argument_group("with an environment")
-    add_environment(group, default="none")
+    options.add_environment(group, default="none")
     group.add_argument(
-        "--episodes", type=count, default=20, help="per policy, for the truth beside estimates (default: 20)"
+        "--episodes", type=options.count, default=20, help="per policy, for the truth beside estimates (default: 20)"
     )
     group.add_argument(
         "--episodes-allowed",
-        type=count,
+        type=options.count,
         metavar="N",
         help="play at most so many real episodes, where they tell most (a bandit), one at a time, and let them decide",
     )
@@ -129,15 +118,15 @@ def run(arguments: argparse.Namespace) -> None:
         from upweight.selection.plot import plot_selection
         from upweight.selection.rule import SelectionRule
         from upweight.selection.select import UPDATES, quick_config, select
-    check_free(arguments.plot, arguments)
+    options.check_free(arguments.plot, arguments)
     if arguments.output is not None:
         check_output(arguments.output, overwrite=arguments.overwrite)
     rule = SelectionRule(arguments.pessimism, arguments.margin, arguments.max_outside, arguments.min_reached)
-    settings = parse_settings(arguments.set, example=_EXAMPLE)
+    settings = options.parse_settings(arguments.set, example=_EXAMPLE)
     FQEConfig.preset(**settings)  # a wrong name is told before anything is read
-    dataset, propensities = read_dataset(arguments.data, arguments), None
+    dataset, propensities = options.read_dataset(arguments.data, arguments), None
     if arguments.propensities is not None:
-        propensities = read_propensities(arguments.propensities, arguments.data, **reading_options(arguments))
+        propensities = read_propensities(arguments.propensities, arguments.data, **options.reading_options(arguments))
     found = select(
         arguments.runs,
         dataset,

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from upweight.base.errors import ConfigError
 from upweight.base.optional import importing
-from upweight.cli.options import add_evaluate_every, add_settings, parse_settings
+from upweight.cli import options
 from upweight.cli.terminal import print_error, print_json
 
 if TYPE_CHECKING:
@@ -45,8 +45,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--algorithm", action="append", metavar="NAME", help="algorithms to keep; may be given several times"
     )
-    add_settings(parser, what="another value for a key of the file", example=_EXAMPLE)
-    add_evaluate_every(parser, "each run")
+    options.add_settings(parser, what="another value for a key of the file", example=_EXAMPLE)
+    options.add_evaluate_every(parser, "each run")
     parser.add_argument("--max-minutes", type=float, default=math.inf, help="stop after this; start again to go on")
     parser.add_argument("--max-agents", type=int, help="train at most this many together (default: as many as fit)")
     parser.add_argument("--workers", type=int, help="processes that simulate (default: one per core)")
@@ -98,7 +98,7 @@ def run(arguments: argparse.Namespace) -> bool:
         from upweight.sweeps.sweep import plan_sweep, sweep
     if arguments.output is None and not arguments.plan:
         raise ConfigError("-o: expected a folder to keep results in; only --plan needs none")
-    changes = parse_settings(arguments.set, example=_EXAMPLE)
+    changes = options.parse_settings(arguments.set, example=_EXAMPLE)
     if arguments.evaluate_every is not None:
         changes["evaluate_every"] = arguments.evaluate_every
     experiment = read_experiment(

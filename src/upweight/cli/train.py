@@ -10,19 +10,7 @@ from typing import TYPE_CHECKING, Any
 from upweight.base.errors import ConfigError, WeightingError
 from upweight.base.optional import importing
 from upweight.base.text import number, table
-from upweight.cli.options import (
-    add_data,
-    add_environment,
-    add_evaluate_every,
-    add_json,
-    add_reading,
-    add_settings,
-    add_weighting,
-    count,
-    parse_settings,
-    read_dataset,
-    weightings_from,
-)
+from upweight.cli import options
 from upweight.cli.terminal import print_json
 from upweight.inspection.effect import describe_weighting
 
@@ -50,7 +38,7 @@ _EXAMPLE = "expectile=0.9"
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    add_data(parser)
+    options.add_data(parser)
     parser.add_argument(
         "--algorithm",
         action="append",
@@ -60,10 +48,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--preset", default="paper", help="paper (d3rlpy's settings) or, for some, official (default: paper)"
     )
-    add_settings(parser, what="another value for a setting of the algorithms", example=_EXAMPLE)
+    options.add_settings(parser, what="another value for a setting of the algorithms", example=_EXAMPLE)
     parser.add_argument("--seeds", type=int, default=1, help="number of seeds, from 0 (default: 1)")
     parser.add_argument(
-        "--updates", type=count, default=100_000, help="updates per agent (default: 100,000; the paper: 1,000,000)"
+        "--updates",
+        type=options.count,
+        default=100_000,
+        help="updates per agent (default: 100,000; the paper: 1,000,000)",
     )
     parser.add_argument(
         "--precision",
@@ -91,13 +82,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "policies' actions with theirs, and to choose by (upweight select); plan.json says which (default: learn from all)",
     )
     group = parser.add_argument_group("evaluation on the way")
-    add_evaluate_every(group, "each agent")
-    add_environment(group)
-    group.add_argument("--episodes", type=count, default=20, help="per agent and point (default: 20)")
+    options.add_evaluate_every(group, "each agent")
+    options.add_environment(group)
+    group.add_argument("--episodes", type=options.count, default=20, help="per agent and point (default: 20)")
     group.add_argument("--workers", type=int, help="processes that simulate (default: one per core)")
-    add_json(parser, "a table")
-    add_weighting(parser, several=True, default="rw")
-    add_reading(parser)
+    options.add_json(parser, "a table")
+    options.add_weighting(parser, several=True, default="rw")
+    options.add_reading(parser)
 
 
 def run(arguments: argparse.Namespace) -> None:
@@ -110,14 +101,14 @@ def run(arguments: argparse.Namespace) -> None:
             "--env: needs --evaluate-every N; or train without it, and play afterwards: upweight evaluate"
         )
     runs = _runs(arguments)
-    dataset = read_dataset(arguments.data, arguments)
-    options: dict[str, Any] = {name: getattr(arguments, name) for name in ("precision", "max_agents", "kernels")}
+    dataset = options.read_dataset(arguments.data, arguments)
+    how: dict[str, Any] = {name: getattr(arguments, name) for name in ("precision", "max_agents", "kernels")}
     watch: dict[str, Any] = {}
     if arguments.evaluate_every is not None:
         env_id = arguments.env or named_environment(dataset)
         evaluator = Evaluator(env_id, arguments.episodes, workers=arguments.workers)
         watch = {"evaluate_every": arguments.evaluate_every, "evaluate_with": evaluator}
-    print(plan_training(dataset, runs, **options), file=sys.stderr)
+    print(plan_training(dataset, runs, **how), file=sys.stderr)
     results = train(
         dataset,
         runs,
@@ -125,7 +116,7 @@ def run(arguments: argparse.Namespace) -> None:
         output=arguments.output,
         resume=arguments.resume,
         holdout=arguments.holdout,
-        **options,
+        **how,
         **watch,
     )
     if arguments.json:
@@ -141,12 +132,12 @@ def _runs(arguments: argparse.Namespace) -> list["Run"]:
     if arguments.seeds < 1:
         raise WeightingError(f"--seeds: expected at least 1, found {arguments.seeds}")
     names = arguments.algorithm or ["bc"]
-    settings = {"preset": arguments.preset, **parse_settings(arguments.set, example=_EXAMPLE)}
+    settings = {"preset": arguments.preset, **options.parse_settings(arguments.set, example=_EXAMPLE)}
     configs = [algorithm_config(name, **settings) for name in names]
     return [
         Run(config, weighting, seed, actor_weighting=arguments.actor_weighting, reweight=arguments.reweight)
         for name, config in zip(names, configs, strict=True)
-        for weighting in weightings_from(arguments, partial(named_weighting, algorithm=name))
+        for weighting in options.weightings_from(arguments, partial(named_weighting, algorithm=name))
         or [named_weighting("rw", name)]
         for seed in range(arguments.seeds)
     ]

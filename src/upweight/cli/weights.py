@@ -4,16 +4,7 @@ import argparse
 from pathlib import Path
 
 from upweight.base.errors import DatasetError
-from upweight.cli.options import (
-    add_data,
-    add_json,
-    add_overwrite,
-    add_reading,
-    add_weighting,
-    check_free,
-    read_dataset,
-    weightings_from,
-)
+from upweight.cli import options
 from upweight.cli.terminal import print_json
 from upweight.data.statistics import effective_episodes
 from upweight.inspection.effect import describe_weighting
@@ -40,27 +31,27 @@ upweight.adapters.lerobot.WeightedEpisodeSampler takes that file (docs/adapters/
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    add_data(parser)
+    options.add_data(parser)
     where = parser.add_mutually_exclusive_group(required=True)
     where.add_argument("-o", "--output", type=Path, help="npz file to write; of a LeRobot folder npz or parquet")
     where.add_argument("--in-place", action="store_true", help=f"write {IN_PLACE} into the LeRobot folder that DATA is")
-    add_overwrite(parser)
-    add_json(parser, "a line")
-    add_weighting(parser, several=False, default="rw")
-    add_reading(parser)
+    options.add_overwrite(parser)
+    options.add_json(parser, "a line")
+    options.add_weighting(parser, several=False, default="rw")
+    options.add_reading(parser)
 
 
 def run(arguments: argparse.Namespace) -> None:
     folder = Path(arguments.data)
     output = folder / IN_PLACE if arguments.in_place else arguments.output
-    check_free(output, arguments)
+    options.check_free(output, arguments)
     if output.suffix != ".npz" and not (is_lerobot(folder) and output.suffix == ".parquet"):
         raise DatasetError(
             f"{output}: weights are written as npz; give a name that ends in .npz (parquet and --in-place are for LeRobot "
             "folders, which have a meta/info.json)"
         )
-    (weighting,) = weightings_from(arguments) or []
-    dataset = read_dataset(arguments.data, arguments)
+    (weighting,) = options.weightings_from(arguments) or []
+    dataset = options.read_dataset(arguments.data, arguments)
     weights = resolve_weights(weighting, dataset)
     if output.suffix == ".npz":
         save_weights(output, weights, dataset)
