@@ -85,6 +85,11 @@ class Group:
         title = f"{FAMILIES[self.family]} ({len(self.datasets)})"
         return f"{title}, returns in {self.scale}" if self.scale else title
 
+    @property
+    def where(self) -> str:
+        """The dataset, if it is one, or how many."""
+        return self.datasets[0].name if len(self.datasets) == 1 else f"{len(self.datasets)} datasets"
+
 
 @dataclass(frozen=True)
 class Results:

@@ -9,9 +9,8 @@ from support.results import add_dataset, add_returns, add_runs, data_spec, make_
 from upweight.report.figures.datasets import draw_gains, draw_performance
 from upweight.report.figures.drawing import FONT_SIZE, WIDTH, NothingToDraw, style_of, wrap
 from upweight.report.figures.figures import ReportFigure, all_figures
-from upweight.report.figures.overview import draw_overview
 from upweight.report.figures.settings import draw_percentage, draw_temperature
-from upweight.report.figures.weightings import draw_improvement, draw_profiles, draw_sigma
+from upweight.report.figures.weightings import draw_improvement, draw_overview, draw_profiles, draw_sigma
 from upweight.report.names import WeightingName
 from upweight.report.results import Results, collect
 from upweight.report.statistics.intervals import Intervals

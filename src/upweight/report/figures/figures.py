@@ -1,16 +1,14 @@
 """The figures of a report, in its order: each with a picture per algorithm (or task), or the reason why there is none."""
 
-from collections.abc import Callable, Container, Iterable
+from collections.abc import Callable, Container
 from dataclasses import dataclass
 from itertools import groupby
 
 from upweight.report.figures.datasets import NO_DESCRIPTION, draw_gains, draw_performance, draw_returns
 from upweight.report.figures.drawing import Drawing, NothingToDraw, as_svg
-from upweight.report.figures.losses import draw_losses
-from upweight.report.figures.overview import draw_overview
-from upweight.report.figures.points import draw_points
+from upweight.report.figures.points import draw_losses, draw_points
 from upweight.report.figures.settings import draw_percentage, draw_temperature
-from upweight.report.figures.weightings import draw_improvement, draw_profiles, draw_sigma
+from upweight.report.figures.weightings import draw_improvement, draw_overview, draw_profiles, draw_sigma
 from upweight.report.names import sort_methods
 from upweight.report.results import ReportRun, Results
 from upweight.report.statistics.intervals import Intervals
@@ -79,12 +77,8 @@ def _figure(name: str, title: str, drawn: dict[str, Drawing], missing: str) -> R
         what: as_svg(drawing.figure, f"{name}-{place}", drawing.label)
         for place, (what, drawing) in enumerate(drawn.items())
     }
-    return ReportFigure(name, title, _caption(drawn.values()), pictures, missing)
-
-
-def _caption(drawings: Iterable[Drawing]) -> str:
-    """What all of the drawings have to say, each sentence once."""
-    return " ".join(dict.fromkeys(note for drawing in drawings for note in drawing.notes))
+    notes = dict.fromkeys(note for drawing in drawn.values() for note in drawing.notes)  # each sentence once
+    return ReportFigure(name, title, " ".join(notes), pictures, missing)
 
 
 def _together(reasons: dict[str, str]) -> str:

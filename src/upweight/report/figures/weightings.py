@@ -1,4 +1,4 @@
-"""Figures that set weightings against each other: by share of good data, by probability of improvement, by demand."""
+"""Figures that set weightings against each other: in a number, by share of good data, by improvement, by demand."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -17,6 +17,7 @@ from upweight.report.figures.drawing import (
     draw_zero,
     finish,
     new_figure,
+    plain,
 )
 from upweight.report.names import FAMILIES, UNIFORM, DatasetName, WeightingName
 from upweight.report.results import Group, Results
@@ -33,6 +34,35 @@ _WHOLE_SETS = {
 }
 _DODGE = 0.1  # between weightings at a single share
 _DEMANDS = 61  # points of a profile
+_OVERVIEW_WIDTH = 3.9  # inches: narrower than the others, so that its text is large on a phone too
+
+
+def draw_overview(results: Results, intervals: Intervals) -> Drawing:
+    """IQM of each sampler, a panel for each method (and environment, where scores are returns)."""
+    panels = [panel for method in results.methods for panel in results.panels(method)]
+    line = max(0.2, min(0.4, 2 / sum(len(panel.weightings) for panel in panels)))  # inches: few lines take more room
+    heights = [line * len(panel.weightings) + 0.35 for panel in panels]
+    figure = new_figure(0.45 + sum(heights), "", width=_OVERVIEW_WIDTH)
+    shared = len({panel.scale for panel in panels}) == 1
+    axes = figure.subplots(len(panels), 1, squeeze=False, sharex=shared, height_ratios=heights)[:, 0]
+    words = []
+    for axis, panel in zip(axes, panels, strict=True):
+        datasets, normalized = panel.datasets, not panel.scale
+        names = []
+        for place, weighting in enumerate(panel.weightings):
+            level = intervals.level(results.scores(panel.method, weighting.name, datasets))
+            draw_interval(axis, weighting, level, place)
+            names.append(f"{weighting.name}: {score_text(level.point, normalized=normalized)}")
+        axis.set_yticks(range(len(names)), [plain(name) for name in names])
+        axis.set_ylim(len(names) - 0.4, -0.6)
+        unit = results.unit(datasets[0])
+        last = axis is axes[-1] or not shared
+        finish(
+            axis, title=f"{panel.method}: {panel.where}", x=f"{unit} (IQM)" if last else "", width=_OVERVIEW_WIDTH - 0.6
+        )
+        words.append(f"{panel.method}, {panel.where}, {unit} of {', '.join(names)}")
+    label = f"Interquartile mean of each sampler. {'. '.join(words)}."
+    return Drawing(figure, label, (SHARED, BAND))
 
 
 def draw_sigma(results: Results, intervals: Intervals, method: str) -> Drawing:
