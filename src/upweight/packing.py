@@ -79,7 +79,8 @@ class Packing:
             raise DatasetError(f"{partial}: somebody else is packing into it")
         try:
             with lock:
-                self._write_all(partial)
+                records, (num_actions, metadata) = self._write_parts(partial), _agree(self.sources)
+                write_manifest(partial, self.layout, records, num_actions=num_actions, metadata=metadata)
                 if verify:
                     load(partial, verify=True)
         except BaseException as error:
@@ -97,11 +98,6 @@ class Packing:
             remove_folder(self.folder)
         os.replace(partial, self.folder)
         return load(self.folder)
-
-    def _write_all(self, partial: Path) -> None:
-        records = self._write_parts(partial)
-        num_actions, metadata = _agree(self.sources)
-        write_manifest(partial, self.layout, records, num_actions=num_actions, metadata=metadata)
 
     def _write_parts(self, partial: Path) -> list[dict[str, Any]]:
         """Those that are not there yet; what is noted of all, in order."""

@@ -42,16 +42,13 @@ def to_numpy(values: Any, *, key: str, path: Path) -> NDArray[Any]:
     if pa.types.is_fixed_size_list(kind) or pa.types.is_list(kind) or pa.types.is_large_list(kind):
         inner = to_numpy(values.flatten(), key=key, path=path)
         rows = len(values)
-        if rows == 0 or len(inner) % rows or (not pa.types.is_fixed_size_list(kind) and _is_ragged(values)):
+        is_fixed = pa.types.is_fixed_size_list(kind)
+        if rows == 0 or len(inner) % rows or not (is_fixed or len(values.value_lengths().unique()) == 1):
             raise DatasetError(f"{path}: key {key!r}: expected vectors of one length in every row")
         return inner.reshape(rows, len(inner) // rows, *inner.shape[1:])
     if not (pa.types.is_boolean(kind) or pa.types.is_integer(kind) or pa.types.is_floating(kind)):
         raise DatasetError(f"{path}: key {key!r}: expected numbers or vectors of numbers, found {kind}")
     return np.asarray(values.to_numpy(zero_copy_only=False))
-
-
-def _is_ragged(values: Any) -> bool:
-    return len(np.unique(values.value_lengths().to_numpy(zero_copy_only=False))) > 1
 
 
 def read_columns(path: Path, names: Sequence[str]) -> Any:

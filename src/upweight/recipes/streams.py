@@ -157,7 +157,7 @@ class _Collection:
         chunk = _pack([episode for block in blocks for episode in block])
         entry = {"file": f"{len(self.entries):04d}.npz", "blocks": len(blocks)}
         self._add(chunk, _write_chunk(folder, entry, chunk))
-        self._write_index(folder, self.entries)
+        write_json(folder / "index.json", {"stream": self.stream.identity(), "chunks": self.entries})
 
     def _collect_again(self, folder: Path, entry: dict[str, Any]) -> Chunk:
         """What a damaged file should hold."""
@@ -185,9 +185,6 @@ class _Collection:
             return [{**entry, "file": str(entry["file"]), "blocks": int(entry["blocks"])} for entry in chunks]
         except (OSError, ValueError, KeyError, TypeError):
             return []  # none yet, or damaged: everything is collected again
-
-    def _write_index(self, folder: Path, entries: list[dict[str, Any]]) -> None:
-        write_json(folder / "index.json", {"stream": self.stream.identity(), "chunks": entries})
 
 
 def _pack(episodes: list[Episode]) -> Chunk:

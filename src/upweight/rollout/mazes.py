@@ -132,17 +132,14 @@ class Planner:
                 back = [self.target] == self.targets
                 self.target = self.maze.cells("S")[0] if back else self._draw()
         elif math.dist(place, centre(self.waypoint)) <= _NEAR:
-            self.waypoint = self._next(self.waypoint)
+            distances = self.maze.distances(self.target)
+            self.waypoint = min(_neighbours(self.waypoint), key=lambda near: distances.get(near, math.inf))
         elif cell_of(place) not in {self.waypoint, *_neighbours(self.waypoint)}:  # it was pushed off its way
             self.waypoint = cell_of(place)
         x, y = centre(self.waypoint)
         east, north = x - float(place[0]), y - float(place[1])
         size = math.hypot(east, north) or 1.0
         return east / size, north / size
-
-    def _next(self, cell: Cell) -> Cell:
-        distances = self.maze.distances(self.target)
-        return min(_neighbours(cell), key=lambda near: distances.get(near, math.inf))
 
     def _draw(self) -> Cell:
         return self.targets[int(self.rng.integers(len(self.targets)))]

@@ -30,8 +30,11 @@ class Population:
 
     @property
     def title(self) -> str:
-        names = sorted({_short_name(run.data) for run in self.runs})
-        return f"{self.runs[0].algorithm} on {', '.join(names)}"
+        """The algorithm, and the tasks of its recipes or the names of its files."""
+        names = {
+            find_recipe(each.name).task.name if each.content is None else Path(each.name).name for each in self.data
+        }
+        return f"{self.runs[0].algorithm} on {', '.join(sorted(names))}"
 
 
 def pack(runs: Sequence[RunSpec], *, max_agents: int | None = None) -> list[Population]:
@@ -46,11 +49,6 @@ def pack(runs: Sequence[RunSpec], *, max_agents: int | None = None) -> list[Popu
         size = max_agents or len(members)
         populations += [Population(tuple(members[first : first + size])) for first in range(0, len(members), size)]
     return populations
-
-
-def _short_name(data: DataSpec) -> str:
-    """The task of a recipe, or the file's name."""
-    return find_recipe(data.name).task.name if data.content is None else Path(data.name).name
 
 
 def _key(run: RunSpec) -> object:
