@@ -285,6 +285,13 @@ class TestCategories:
         ):
             table({part: "day"}, day=days)
 
+    def test_two_spellings_of_one_word_bring_a_warning(self) -> None:
+        with pytest.warns(
+            uw.UpweightWarning, match="'drug': 'Low ' and 'low' count as two categories; if they are one"
+        ) as seen:
+            ds = table({"actions": "drug", "categories": ["drug"]}, drug=["low", "none", "Low ", "low", "none"])
+        assert ds.num_actions == 3 and len(seen) == 1
+
     def test_numbers_may_be_categories(self) -> None:
         ds = table({"categories": ["dose"]})
         assert ds.discrete_actions and ds.actions.tolist() == [2, 3, 0, 0, 1]

@@ -1,12 +1,13 @@
 """Cells of a table's column: as numbers, as times, as categories. Rows are counted from 1, as people do."""
 
+import warnings
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from upweight.base.errors import DatasetError
+from upweight.base.errors import DatasetError, UpweightWarning
 from upweight.base.names import closest
 from upweight.data.validate import NUMERIC_KINDS
 
@@ -83,6 +84,7 @@ def encode(
             f"found {len(found):,}, such as {found[0]!r}"
         )
     categories = sorted(found, key=lambda value: (isinstance(value, str), value)) if given is None else list(given)
+    _warn_of_spellings(categories, name, source)
     for value in found:
         if value not in categories:
             near = closest(str(value), map(str, categories))
@@ -127,6 +129,19 @@ def _check_present(cells: NDArray[Any], name: str, source: str) -> None:
             f"{source}: column {name!r}: expected a value in every row, found {int(empty.sum()):,} empty cells, the first "
             f"in row {int(np.argmax(empty)) + 1}"
         )
+
+
+def _warn_of_spellings(categories: Sequence[Any], name: str, source: str) -> None:
+    """Categories that only capitals or spaces tell apart are probably one, and would be as many actions or columns."""
+    first: dict[str, Any] = {}
+    for value in categories:
+        same = first.setdefault(" ".join(str(value).split()).casefold(), value)
+        if same != value:
+            warnings.warn(
+                f"{source}: column {name!r}: {same!r} and {value!r} count as two categories; if they are one, correct the table",
+                UpweightWarning,
+                stacklevel=2,
+            )
 
 
 def _is_missing(cell: Any) -> bool:
