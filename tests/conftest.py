@@ -6,6 +6,7 @@ import shutil
 import signal
 import tempfile
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -31,6 +32,14 @@ if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
 BROWSERS = ("chromium", "chromium-browser", "google-chrome")
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> Any:
+    """An empty store of results."""
+    from upweight.studies.store import Store
+
+    return Store(tmp_path / "results", create=True)
 
 
 @pytest.fixture(scope="session")

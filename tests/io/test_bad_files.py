@@ -30,10 +30,15 @@ class Bomb:
         return Path.touch, (self.path,)
 
 
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    """A sound file, to be damaged."""
+    uw.save(random_dataset(), tmp_path / "a.hdf5")
+    return tmp_path / "a.hdf5"
+
+
 @pytest.mark.parametrize("key", ["observations", "actions", "terminals"])
-def test_a_missing_key(tmp_path: Path, key: str) -> None:
-    path = tmp_path / "a.hdf5"
-    uw.save(random_dataset(), path)
+def test_a_missing_key(path: Path, key: str) -> None:
     with h5py.File(path, "a") as file:
         del file[key]
     with pytest.raises(uw.DatasetError, match=rf"a\.hdf5: missing key '{key}'"):
@@ -42,9 +47,7 @@ def test_a_missing_key(tmp_path: Path, key: str) -> None:
 
 @pytest.mark.parametrize("key", ["observations", "actions", "rewards", "terminals", "timeouts"])
 @pytest.mark.parametrize("value", [np.zeros(3), np.array(b"text"), np.zeros((0, 2)), np.float64(1)])
-def test_a_wrong_length_or_kind(tmp_path: Path, key: str, value: Any) -> None:
-    path = tmp_path / "a.hdf5"
-    uw.save(random_dataset(), path)
+def test_a_wrong_length_or_kind(path: Path, key: str, value: Any) -> None:
     with h5py.File(path, "a") as file:
         del file[key]
         file[key] = value
@@ -53,9 +56,7 @@ def test_a_wrong_length_or_kind(tmp_path: Path, key: str, value: Any) -> None:
 
 
 @pytest.mark.parametrize("value", [np.nan, np.inf, -np.inf])
-def test_bad_rewards(tmp_path: Path, value: float) -> None:
-    path = tmp_path / "a.hdf5"
-    uw.save(random_dataset(), path)
+def test_bad_rewards(path: Path, value: float) -> None:
     with h5py.File(path, "a") as file:
         file["rewards"][4] = value
     with pytest.raises(uw.DatasetError, match=r"a\.hdf5: key 'rewards'.*row 4"):
@@ -138,9 +139,7 @@ def test_a_pickle_is_never_opened(tmp_path: Path) -> None:
     assert not trap.exists()
 
 
-def test_absurd_shapes(tmp_path: Path) -> None:
-    path = tmp_path / "a.hdf5"
-    uw.save(random_dataset(), path)
+def test_absurd_shapes(path: Path, tmp_path: Path) -> None:
     with h5py.File(path, "a") as file:
         del file["rewards"]
         file.create_dataset("rewards", shape=(10**12,), dtype="f4", chunks=(1024,))
@@ -199,9 +198,7 @@ def test_a_missing_extra_says_what_to_install(tmp_path: Path, monkeypatch: pytes
     assert not (tmp_path / "m").exists()
 
 
-def test_unknown_formats_suffixes_and_options(tmp_path: Path) -> None:
-    path = tmp_path / "a.hdf5"
-    uw.save(random_dataset(), path)
+def test_unknown_formats_suffixes_and_options(path: Path, tmp_path: Path) -> None:
     with pytest.raises(uw.DatasetError, match="unknown format 'd4lr'; did you mean 'd4rl'"):
         uw.load(path, format="d4lr")
     with pytest.raises(uw.DatasetError, match="the d4rl reader has no such option 'colour'; known: format, horizon"):

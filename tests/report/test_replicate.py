@@ -17,11 +17,6 @@ from upweight.studies.store import Store
 INTERVALS = Intervals(resamples=300)
 
 
-@pytest.fixture
-def store(tmp_path: Path) -> Store:
-    return Store(tmp_path / "results", create=True)
-
-
 def around(level: float, *, seed: int = 0, spread: float = 0.002) -> list[float]:
     return (level + spread * np.random.default_rng(seed).standard_normal(5)).round(5).tolist()
 

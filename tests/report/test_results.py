@@ -17,11 +17,6 @@ from upweight.studies.run_spec import DataSpec
 from upweight.studies.store import Record, Store, StoreReader
 
 
-@pytest.fixture
-def store(tmp_path: Path) -> Store:
-    return Store(tmp_path / "results", create=True)
-
-
 def test_presets_of_real_algorithms_are_known(store: Store) -> None:
     from upweight.engine.run import algorithm_config
 

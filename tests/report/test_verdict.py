@@ -2,8 +2,6 @@
 
 from pathlib import Path
 
-import pytest
-
 from support.results import add_returns, add_runs, make_study
 from upweight.report.results import collect
 from upweight.report.statistics.intervals import Intervals
@@ -14,11 +12,6 @@ from upweight.studies.store import Store
 
 INTERVALS = Intervals(resamples=50)
 LOW, HIGH = [0.1, 0.11, 0.12, 0.13, 0.14], [0.8, 0.81, 0.82, 0.83, 0.84]
-
-
-@pytest.fixture
-def store(tmp_path: Path) -> Store:
-    return Store(tmp_path / "results", create=True)
 
 
 def said(store: Store) -> str:

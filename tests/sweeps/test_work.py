@@ -5,7 +5,6 @@ import os
 import threading
 import time
 from collections.abc import Callable, Iterator
-from pathlib import Path
 
 import pytest
 
@@ -19,11 +18,6 @@ RUNS = tuple(
     RunSpec(data_spec("cartpole-random"), "discrete_bc", {}, {"name": "uniform"}, seed, 100, "float32", 1)
     for seed in range(8)
 )
-
-
-@pytest.fixture
-def store(tmp_path: Path) -> Store:
-    return Store(tmp_path / "store", create=True)
 
 
 Take = Callable[[tuple[RunSpec, ...]], Workplace]

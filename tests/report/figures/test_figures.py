@@ -1,7 +1,5 @@
 """Figures: what they draw, what their captions say, and the true reason where there is none."""
 
-from pathlib import Path
-
 import numpy as np
 import pytest
 
@@ -18,11 +16,6 @@ from upweight.studies.run_spec import DataSpec
 from upweight.studies.store import Store
 
 INTERVALS = Intervals(resamples=50)
-
-
-@pytest.fixture
-def store(tmp_path: Path) -> Store:
-    return Store(tmp_path / "results", create=True)
 
 
 @pytest.fixture(scope="module")
