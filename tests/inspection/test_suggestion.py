@@ -1,3 +1,4 @@
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
@@ -125,6 +126,13 @@ def test_returns_that_follow_lengths_are_pointed_out(reward: float, which: str) 
     assert "score=ds.returns / ds.lengths" in text
     for others in (rng.permutation(lengths), np.full(150, 7)):
         assert "rank correlation" not in words(uw.suggest(with_returns(reward * lengths, lengths=others)))
+
+
+@pytest.mark.parametrize("act", [uw.suggest, uw.inspect])
+def test_returns_that_cannot_be_squared_are_refused(act: Callable[[uw.Dataset], object]) -> None:
+    returns = [*rng.normal(size=30), -1e300]
+    with pytest.raises(uw.DatasetError, match=r"found -1e\+300 of episode 30; correct its rewards"):
+        act(with_returns(returns))
 
 
 def test_random_data_on_the_expert_scale() -> None:

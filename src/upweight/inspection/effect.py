@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from upweight.base.errors import WeightingError
+from upweight.base.errors import DatasetError, WeightingError
 from upweight.base.text import number, settings_text
 from upweight.data.dataset import Dataset
 from upweight.data.statistics import (
@@ -23,6 +23,7 @@ from upweight.inspection.starts import GROUPS, Starts
 from upweight.weightings.weighting import Weighting
 
 _DROPPED = 0.01  # of the steps drawn, which the episodes that count as left out share
+_LARGEST = 1e140  # of returns: sums of squares overflow beyond
 _OF_THEIR_OWN = 0.1  # of what they would get uniformly: they get less than that too, so that uniform draws drop nothing
 
 
@@ -55,6 +56,11 @@ def good_episodes(dataset: Dataset) -> Good | None:
     returns = dataset.returns
     if not whole.any() or np.ptp(returns[whole]) == 0:
         return None
+    if abs(returns[odd := int(np.argmax(np.where(whole, abs(returns), 0)))]) > _LARGEST:
+        raise DatasetError(
+            f"{dataset.source}: returns: expected numbers that can be squared, up to {_LARGEST:g}, found {returns[odd]:g} of "
+            f"episode {odd}; correct its rewards, or leave it out"
+        )
     if dataset.labels is not None and len(names := np.unique(dataset.labels[whole])) == 2:
         best = max(names, key=lambda name: float(returns[whole & (dataset.labels == name)].mean()))
         return Good(whole & (dataset.labels == best), f"label {best}")

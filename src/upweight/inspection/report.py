@@ -171,8 +171,8 @@ def _judge(
     returns = dataset.returns[dataset.complete]
     if len(returns) == 0:
         raise WeightingError(f"{dataset.source}: expected at least one complete episode, found none")
-    starts = look_at_starts(dataset, dataset.complete & (dataset.num_transitions > 0))
     good = good_episodes(dataset)
+    starts = look_at_starts(dataset, dataset.complete & (dataset.num_transitions > 0))
     strange = None if env is None else misfit(env, returns)
     scores = scores if strange is None else None
     suggestion = suggest_from(dataset, env=None if scores is None else env, starts=starts)
