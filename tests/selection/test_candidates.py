@@ -59,10 +59,12 @@ def test_every_candidate_has_a_name_of_its_own(tmp_path: Path) -> None:
 def test_a_training(tmp_path: Path) -> None:
     runs = [uw.Run(uw.algorithm_config("bc", **SMALL), name, seed) for name in ("uniform", "rw") for seed in (0, 1)]
     results = uw.train(DATA, runs, num_updates=2, output=tmp_path / "runs", holdout=0.2)
-    found, _ = find_candidates(tmp_path / "runs", DATA)
+    found, notes = find_candidates(tmp_path / "runs", DATA)
+    assert not notes
     for member in (member for each in (*found, *find_candidates(results, DATA)[0]) for member in each.members):
         np.testing.assert_array_equal(member.holdout, results[0].holdout)
-    other = find_candidates(tmp_path / "runs", DATA.subset(range(20)))[0]  # whose episodes have other numbers
+    other, notes = find_candidates(tmp_path / "runs", DATA.subset(range(20)))  # whose episodes have other numbers
+    assert len(notes) == 1 and "trained on other data than" in notes[0] and "columns in another order" in notes[0]
     assert other[0].members[0].holdout is None
     assert [each.name for each in found] == ["bc uniform", "bc rw temperature=0.1"]
     assert [member.path.name for member in found[1].members if member.path] == [

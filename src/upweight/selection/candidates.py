@@ -85,7 +85,10 @@ def _members(given: Any, dataset: Dataset, notes: list[str]) -> Iterator[Member]
         for file in find_policies(path):
             if file.stem in wanted or not records:
                 policy, kept_back = load_policy(file), records.get(file.stem, {}).get("holdout")
-                yield Member(policy, file, _seed(policy), _holdout(kept_back, dataset))
+                holdout = _holdout(kept_back, dataset)
+                if kept_back is not None and holdout is None and (note := _other_data(path, dataset)) not in notes:
+                    notes.append(note)
+                yield Member(policy, file, _seed(policy), holdout)
 
 
 def _holdout(kept_back: Mapping[str, Any] | None, dataset: Dataset) -> NDArray[np.int64] | None:
@@ -93,6 +96,13 @@ def _holdout(kept_back: Mapping[str, Any] | None, dataset: Dataset) -> NDArray[n
     if kept_back is None or kept_back["fingerprint"] != fingerprint(dataset):
         return None
     return np.asarray(kept_back["episodes"], np.int64)
+
+
+def _other_data(path: Path, dataset: Dataset) -> str:
+    return (
+        f"{path}: trained on other data than {dataset.source}, or on its columns in another order, so what was kept back is not "
+        "known: make sure that observations and actions mean the same"
+    )
 
 
 def _of_these_data(path: Path, records: Sequence[Record], dataset: Dataset, notes: list[str]) -> set[str]:
