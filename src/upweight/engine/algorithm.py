@@ -15,7 +15,7 @@ import jax
 from upweight.base.errors import ConfigError
 from upweight.base.names import hint
 from upweight.engine.config import Config
-from upweight.engine.nn import MLP, Compute
+from upweight.engine.nn import MLP, Compute, init_mlp
 
 Array = jax.Array
 Hyper = Mapping[str, Array]  # the traced settings, scalars
@@ -32,6 +32,15 @@ class Setup(NamedTuple):
 
     def with_kernels(self, fused: bool) -> "Setup":
         return self._replace(compute=self.compute._replace(fused=fused))
+
+    def init_network(self, key: Array, size_in: int, size_out: int, config: Config, **how: Any) -> MLP:
+        """A network with the hidden layers of the settings; ``how`` else, as in :func:`init_mlp`."""
+        sizes = (size_in, *config.hidden_units, size_out)
+        return init_mlp(key, sizes, scheme=config.initialization, dtype=self.dtype, **how)
+
+    def init_twins(self, key: Array, size_in: int, size_out: int, config: Config, **how: Any) -> MLP:
+        """[2, ...] two of them, stacked."""
+        return jax.vmap(lambda each: self.init_network(each, size_in, size_out, config, **how))(jax.random.split(key))
 
 
 class Batch(NamedTuple):

@@ -45,7 +45,7 @@ from upweight.engine.device import compilation_cache, device_memory, number_type
 from upweight.engine.fit import check_fit
 from upweight.engine.kernels.choice import worthwhile
 from upweight.engine.losses import td_target
-from upweight.engine.nn import MLP, adam_step, apply_mlp, init_adam, init_mlp, soft_update
+from upweight.engine.nn import MLP, adam_step, apply_mlp, init_adam, soft_update
 from upweight.engine.plan import CAUTION, USABLE_SHARE, agent_bytes, data_bytes
 from upweight.engine.population import Agents, Program
 from upweight.engine.prepare import action_bounds, blocks, make_agents, make_data, make_parts, make_setup
@@ -85,8 +85,8 @@ class State(NamedTuple):
 
 def init(key: Array, setup: Setup, config: FQEConfig, discrete: bool) -> State:
     here, acts = setup.observation_size, setup.action_size
-    sizes = (here, *config.hidden_units, acts) if discrete else (here + acts, *config.hidden_units, 1)
-    critic = init_mlp(key, sizes, scheme=config.initialization, final_bound=_FINAL_BOUND, dtype=setup.dtype)
+    sizes = (here, acts) if discrete else (here + acts, 1)
+    critic = setup.init_network(key, *sizes, config, final_bound=_FINAL_BOUND)
     return State(critic, jax.tree.map(jnp.copy, critic), init_adam(critic))
 
 

@@ -17,7 +17,7 @@ from upweight.base.errors import ConfigError
 from upweight.engine.algorithm import Algorithm, Array, Batch, Batches, Hyper, Metrics, PolicyParts, Setup
 from upweight.engine.config import Config, traced
 from upweight.engine.losses import batch_mean, tanh_normal, tanh_normal_log_prob, td_target
-from upweight.engine.nn import MLP, adam_step, apply_critics, apply_mlp, init_adam, init_mlp, soft_update
+from upweight.engine.nn import MLP, adam_step, apply_critics, apply_mlp, init_adam, soft_update
 from upweight.policies.policy import LOG_STD_RANGE
 
 
@@ -78,16 +78,9 @@ class Noise(NamedTuple):
 
 def init(key: Array, setup: Setup, config: CQLConfig) -> State:
     actor_key, critic_key = jax.random.split(key)
-
-    def network(k: Array, size_in: int, size_out: int) -> MLP:
-        sizes = (size_in, *config.hidden_units, size_out)
-        return init_mlp(
-            k, sizes, scheme=config.initialization, final_bound=config.final_bound or None, dtype=setup.dtype
-        )
-
-    actor = network(actor_key, setup.observation_size, 2 * setup.action_size)
-    size = setup.observation_size + setup.action_size
-    critics = jax.vmap(lambda k: network(k, size, 1))(jax.random.split(critic_key))
+    size, acts, bound = setup.observation_size, setup.action_size, config.final_bound or None
+    actor = setup.init_network(actor_key, size, 2 * acts, config, final_bound=bound)
+    critics = setup.init_twins(critic_key, size + acts, 1, config, final_bound=bound)
     log_temperature = jnp.zeros((), setup.dtype)
     moments = (init_adam(actor), init_adam(critics), init_adam(log_temperature))
     return State(actor, critics, jax.tree.map(jnp.copy, critics), log_temperature, *moments)

@@ -10,7 +10,7 @@ from upweight.base.errors import ConfigError
 from upweight.engine.algorithm import Algorithm, Array, Batches, Hyper, Metrics, PolicyParts, Setup
 from upweight.engine.config import Config, traced
 from upweight.engine.losses import batch_mean
-from upweight.engine.nn import MLP, adam_step, apply_mlp, init_adam, init_mlp
+from upweight.engine.nn import MLP, adam_step, apply_mlp, init_adam
 
 
 @dataclass(frozen=True)
@@ -34,8 +34,7 @@ class State(NamedTuple):
 
 
 def init(key: Array, setup: Setup, config: DiscreteBCConfig) -> State:
-    sizes = (setup.observation_size, *config.hidden_units, setup.action_size)
-    actor = init_mlp(key, sizes, scheme=config.initialization, dtype=setup.dtype)
+    actor = setup.init_network(key, setup.observation_size, setup.action_size, config)
     return State(actor, init_adam(actor))
 
 

@@ -13,7 +13,7 @@ import jax.numpy as jnp
 from upweight.engine.algorithm import Algorithm, Array, Batch, Batches, Hyper, Metrics, PolicyParts, Setup
 from upweight.engine.config import Config, traced
 from upweight.engine.losses import batch_mean, huber, td_target
-from upweight.engine.nn import MLP, adam_step, apply_mlp, init_adam, init_mlp
+from upweight.engine.nn import MLP, adam_step, apply_mlp, init_adam
 
 
 @dataclass(frozen=True)
@@ -34,8 +34,7 @@ class State(NamedTuple):
 
 
 def init(key: Array, setup: Setup, config: DiscreteCQLConfig) -> State:
-    sizes = (setup.observation_size, *config.hidden_units, setup.action_size)
-    critic = init_mlp(key, sizes, scheme=config.initialization, dtype=setup.dtype)
+    critic = setup.init_network(key, setup.observation_size, setup.action_size, config)
     return State(critic, jax.tree.map(jnp.copy, critic), init_adam(critic))
 
 

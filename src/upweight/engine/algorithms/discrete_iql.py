@@ -12,7 +12,7 @@ import jax.numpy as jnp
 from upweight.engine.algorithm import Algorithm, Array, Batch, Batches, Hyper, Metrics, PolicyParts, Setup
 from upweight.engine.config import Config, traced
 from upweight.engine.losses import batch_mean, expectile, td_target
-from upweight.engine.nn import MLP, adam_step, apply_mlp, apply_stacked, cosine_decay, init_adam, init_mlp, soft_update
+from upweight.engine.nn import MLP, adam_step, apply_mlp, apply_stacked, cosine_decay, init_adam, soft_update
 
 
 @dataclass(frozen=True)
@@ -46,13 +46,9 @@ class State(NamedTuple):
 
 def init(key: Array, setup: Setup, config: DiscreteIQLConfig) -> State:
     actor_key, critic_key, value_key = jax.random.split(key, 3)
-
-    def network(k: Array, size_out: int) -> MLP:
-        sizes = (setup.observation_size, *config.hidden_units, size_out)
-        return init_mlp(k, sizes, scheme=config.initialization, dtype=setup.dtype)
-
-    actor, value = network(actor_key, setup.action_size), network(value_key, 1)
-    critics = jax.vmap(lambda k: network(k, setup.action_size))(jax.random.split(critic_key))
+    actor = setup.init_network(actor_key, setup.observation_size, setup.action_size, config)
+    value = setup.init_network(value_key, setup.observation_size, 1, config)
+    critics = setup.init_twins(critic_key, setup.observation_size, setup.action_size, config)
     moments = (init_adam(actor), init_adam(critics), init_adam(value))
     return State(actor, critics, value, jax.tree.map(jnp.copy, critics), *moments)
 

@@ -15,7 +15,7 @@ from upweight.base.errors import ConfigError
 from upweight.engine.algorithm import Algorithm, Array, Batch, Batches, Hyper, Metrics, PolicyParts, Setup
 from upweight.engine.config import Config, traced
 from upweight.engine.losses import batch_mean, expectile, normal_log_prob, td_target
-from upweight.engine.nn import MLP, adam_step, apply_critics, apply_mlp, cosine_decay, init_adam, init_mlp, soft_update
+from upweight.engine.nn import MLP, adam_step, apply_critics, apply_mlp, cosine_decay, init_adam, soft_update
 
 LOG_STD_RANGE = (-5.0, 2.0)
 _OFFICIAL = {
@@ -81,15 +81,10 @@ class State(NamedTuple):
 
 def init(key: Array, setup: Setup, config: IQLConfig) -> State:
     actor_key, critic_key, value_key = jax.random.split(key, 3)
-
-    def network(k: Array, size_in: int, size_out: int) -> MLP:
-        return init_mlp(k, (size_in, *config.hidden_units, size_out), scheme=config.initialization, dtype=setup.dtype)
-
-    actor = network(actor_key, setup.observation_size, setup.action_size)
+    actor = setup.init_network(actor_key, setup.observation_size, setup.action_size, config)
     std_parameter = jnp.zeros(setup.action_size, setup.dtype)
-    size = setup.observation_size + setup.action_size
-    critics = jax.vmap(lambda k: network(k, size, 1))(jax.random.split(critic_key))
-    value = network(value_key, setup.observation_size, 1)
+    critics = setup.init_twins(critic_key, setup.observation_size + setup.action_size, 1, config)
+    value = setup.init_network(value_key, setup.observation_size, 1, config)
     moments = (init_adam((actor, std_parameter)), init_adam(critics), init_adam(value))
     return State(actor, std_parameter, critics, value, jax.tree.map(jnp.copy, critics), *moments)
 

@@ -16,7 +16,7 @@ from upweight.base.errors import ConfigError
 from upweight.engine.algorithm import Algorithm, Array, Batch, Batches, Hyper, Metrics, PolicyParts, Setup
 from upweight.engine.config import Config, traced
 from upweight.engine.losses import batch_mean, td_target
-from upweight.engine.nn import MLP, adam_step, apply_critics, apply_mlp, init_adam, init_mlp, soft_update
+from upweight.engine.nn import MLP, adam_step, apply_critics, apply_mlp, init_adam, soft_update
 
 
 @dataclass(frozen=True)
@@ -55,12 +55,8 @@ class State(NamedTuple):
 
 def init(key: Array, setup: Setup, config: TD3BCConfig) -> State:
     actor_key, critic_key = jax.random.split(key)
-    actor_sizes = (setup.observation_size, *config.hidden_units, setup.action_size)
-    critic_sizes = (setup.observation_size + setup.action_size, *config.hidden_units, 1)
-    actor = init_mlp(actor_key, actor_sizes, scheme=config.initialization, dtype=setup.dtype)
-    critics = jax.vmap(lambda k: init_mlp(k, critic_sizes, scheme=config.initialization, dtype=setup.dtype))(
-        jax.random.split(critic_key)
-    )
+    actor = setup.init_network(actor_key, setup.observation_size, setup.action_size, config)
+    critics = setup.init_twins(critic_key, setup.observation_size + setup.action_size, 1, config)
     target_actor, target_critics = jax.tree.map(jnp.copy, (actor, critics))
     return State(actor, critics, target_actor, target_critics, init_adam(actor), init_adam(critics))
 
