@@ -83,3 +83,12 @@ def test_no_alarm_on_the_tasks_of_the_paper(task: str, kind: str) -> None:
     ds = uw.make_dataset(f"{task}-{kind}", steps=2000)
     assert far_columns(ds.observations) == {}
     assert narrow_actions(ds.actions, *action_bounds([ds.actions])) == {}
+
+
+@pytest.mark.filterwarnings("ignore:.* far from the unit scale")
+def test_what_training_cannot_hold_is_refused() -> None:
+    ds = dataset_for("bc")
+    observations = ds.observations.astype(np.float64)
+    observations[13, 1] = 1e39
+    with pytest.raises(uw.DatasetError, match=r"training computes in float32, .* up to 3\.4e\+38, and found larger"):
+        uw.train(with_arrays(ds, observations=observations), [uw.Run("bc")], num_updates=2)

@@ -106,7 +106,15 @@ def _gather_block(dataset: Dataset, method: Algorithm, index: NDArray[np.integer
         columns.append((flags & TERMINATED) != 0)
     else:
         columns = [dataset._rows("observations", index), dataset._rows("actions", index)]
-    np.concatenate([column.reshape(len(index), -1) for column in columns], axis=1, out=out, casting="unsafe")
+    try:
+        with np.errstate(over="raise"):
+            np.concatenate([column.reshape(len(index), -1) for column in columns], axis=1, out=out, casting="unsafe")
+    except FloatingPointError:
+        most = f"{np.finfo(out.dtype).max:.1e}"
+        raise DatasetError(
+            f"{dataset.source}: training computes in {out.dtype}, which holds numbers up to {most}, and found larger "
+            "observations, actions or rewards; drop the episodes or rescale the column"
+        ) from None
 
 
 def _empty_rows(count: int, width: int, dtype: Any) -> NDArray[Any]:
