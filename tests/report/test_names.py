@@ -45,6 +45,7 @@ def test_what_the_name_of_a_dataset_says() -> None:
     mix = name_dataset("hopper-expert-random-5", "Hopper-v5")
     assert (mix.task, mix.family, mix.good, mix.sigma) == ("hopper", "mixed", "expert", 5)
     assert name_dataset("hopper-medium-expert", "Hopper-v5").family == "regular"
+    assert name_dataset("visits.csv", "").family == name_dataset("hopper-mine", "Hopper-v5").family == "other"
     maze = name_dataset("antmaze-large-expert-wander-10", "upweight/AntMaze-large-v0")
     assert (maze.task, maze.family, maze.good, maze.sigma) == ("antmaze-large", "mixed", "expert", 10)
     assert name_dataset("antmaze-large-play", "upweight/AntMaze-large-v0").task == "antmaze-large"

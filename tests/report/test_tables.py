@@ -282,8 +282,8 @@ def test_aggregates_of_returns_have_no_optimality_gap(tmp_path: Path) -> None:
     assert table.columns == ("algorithm", "datasets", "sampler", "mean", "median", "IQM")
     assert GAP not in " ".join(table.notes)
     assert [row.cells[:3] for row in table.rows] == [
-        ("BC", "regular datasets (1), returns in Unknown-v0", "Uniform"),
-        ("BC", "regular datasets (1), returns in Unknown-v0", "RW"),
+        ("BC", "other datasets (1), returns in Unknown-v0", "Uniform"),
+        ("BC", "other datasets (1), returns in Unknown-v0", "RW"),
     ]
     assert str(table.rows[1].cells[5]).startswith("2400 [")  # the mean of 2100, 2400 and 2700
     frame = pandas.read_csv(io.StringIO(as_csv(table)))

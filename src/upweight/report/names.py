@@ -15,7 +15,12 @@ from upweight.studies.store import Record
 
 UNIFORM = "Uniform"
 PAPER_WEIGHTINGS = (UNIFORM, "Top-10%", "Half", "RW", "AW")  # in the order of tables and legends
-FAMILIES = {"mixed": "mixed datasets", "regular": "regular datasets", "stochastic": "stochastic control"}
+FAMILIES = {
+    "mixed": "mixed datasets",
+    "regular": "regular datasets",
+    "stochastic": "stochastic control",
+    "other": "other datasets",  # of which the paper says nothing: one's own
+}
 _ALGORITHMS = {"bc": "BC", "td3_bc": "TD3+BC", "iql": "IQL", "cql": "CQL"}
 _MAZES = ("antmaze-umaze", "antmaze-medium", "antmaze-large")
 _TASKS = ("hopper", "halfcheetah", "walker2d", "ant", *_MAZES, "cartpole", "acrobot", "mountaincar")
@@ -97,7 +102,8 @@ def name_dataset(name: str, env_id: str) -> DatasetName:
     stochastic = env_id.startswith(_STOCHASTIC)
     if mix is None:
         task = next((maze for maze in _MAZES if name.startswith(maze)), name.split("-")[0])
-        return DatasetName(name, task, "stochastic" if stochastic else "regular")
+        is_regular = task in _MAZES or (task in _TASKS and name.removeprefix(f"{task}-") in _KINDS)
+        return DatasetName(name, task, "stochastic" if stochastic else "regular" if is_regular else "other")
     return DatasetName(name, mix["task"], "stochastic" if stochastic else "mixed", mix["good"], int(mix["sigma"]))
 
 
