@@ -2,19 +2,24 @@
 
     python benchmarks/kernels.py check
     python benchmarks/kernels.py time --agents 1 16 64 256
+    python benchmarks/kernels.py profile
 
 ``check`` compares outputs and all gradients with float32 products at full precision, beside plain bfloat16, for the shapes of our
 tasks and odd ones, in a process each; and two runs bit by bit. ``time`` measures agent-updates per second of whole updates,
 weighted sampling included, as train_throughput.py does. All programs but the last (the largest) compile at the same time, so only
-its first call says how long one program takes. CQL needs memory: it has 64 agents at most.
+its first call says how long one program takes. CQL needs memory: it has 64 agents at most. ``profile`` says what the device's time
+goes into: microseconds of one update in each kernel, ours and XLA's.
 """
 
 import argparse
 import itertools
 import os
+import tempfile
 import time
+from collections import Counter
 from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor
 from multiprocessing import get_context
+from pathlib import Path
 from typing import Any
 
 import jax
@@ -125,9 +130,37 @@ def compare(cases: list[tuple[str, int]], seconds: float, rounds: int) -> list[d
     return rows
 
 
+def profile(cases: list[tuple[str, int]], updates: int = 200) -> list[dict[str, Any]]:
+    ready = compile_together([(*case, "fused") for case in cases], throughput.make_dataset(200_000))
+    rows = []
+    for name, agents in cases:
+        advance, spent, calls = ready[name, agents, "fused"][0], Counter[str](), Counter[str]()
+        advance(updates)
+        with tempfile.TemporaryDirectory() as folder:
+            options = jax.profiler.ProfileOptions()
+            options.python_tracer_level = 0
+            began = time.perf_counter()
+            with jax.profiler.trace(folder, profiler_options=options):
+                advance(updates)
+            wall = time.perf_counter() - began
+            found = jax.profiler.ProfileData.from_file(str(next(Path(folder).rglob("*.xplane.pb"))))
+        devices = [plane for plane in found.planes if plane.name.startswith("/device:GPU")]
+        for event in (event for plane in devices for line in plane.lines if "Stream" in line.name for event in line.events):
+            spent[event.name] += event.duration_ns / 1e3 / updates
+            calls[event.name] += 1
+        kernels = [
+            {"kernel": kernel, "us": round(us, 2), "calls": calls[kernel] / updates} for kernel, us in spent.most_common(60)
+        ]
+        rows.append({"algorithm": name, "agents": agents, "us_per_update": round(spent.total(), 1), "kernels": kernels})
+        print(f"{name} x {agents}: {spent.total():.0f} us an update on the device, {wall / updates * 1e6:.0f} traced")
+        for row in kernels[:25]:
+            print(f"  {row['us']:8.2f} us in {row['calls']:6.2f} calls  {row['kernel']}", flush=True)
+    return rows
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("what", choices=["check", "time"])
+    parser.add_argument("what", choices=["check", "time", "profile"])
     parser.add_argument("--algorithms", nargs="+", default=["bc", "td3_bc", "iql", "cql"])
     parser.add_argument("--agents", nargs="+", type=int, default=[256])
     parser.add_argument("--seconds", type=float, default=2.0)
@@ -140,7 +173,8 @@ def main() -> None:
     else:
         pairs = itertools.product(arguments.algorithms, arguments.agents)
         cases = dict.fromkeys((name, min(agents, 64) if name == "cql" else agents) for name, agents in pairs)
-        rows = compare(list(cases), arguments.seconds, arguments.rounds)
+        timed = arguments.what == "time"
+        rows = compare(list(cases), arguments.seconds, arguments.rounds) if timed else profile(list(cases))
     about = {"device": jax.devices()[0].device_kind}
     print(f"wrote {record(f'kernels_{arguments.what}', ['upweight', 'jax', 'numpy'], rows, about=about)}")
 
