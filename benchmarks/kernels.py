@@ -7,8 +7,8 @@
 ``check`` compares outputs and all gradients with float32 products at full precision, beside plain bfloat16, for the shapes of our
 tasks and odd ones, in a process each; and two runs bit by bit. ``time`` measures agent-updates per second of whole updates,
 weighted sampling included, as train_throughput.py does. All programs but the last (the largest) compile at the same time, so only
-its first call says how long one program takes. CQL needs memory: it has 64 agents at most. ``profile`` says what the device's time
-goes into: microseconds of one update in each kernel, ours and XLA's.
+its first call says how long one program takes. CQL needs memory: it has 64 agents at most. ``profile`` says what the device's
+time goes into: microseconds of one update in each kernel, ours and XLA's.
 """
 
 import argparse
@@ -145,11 +145,14 @@ def profile(cases: list[tuple[str, int]], updates: int = 200) -> list[dict[str, 
             wall = time.perf_counter() - began
             found = jax.profiler.ProfileData.from_file(str(next(Path(folder).rglob("*.xplane.pb"))))
         devices = [plane for plane in found.planes if plane.name.startswith("/device:GPU")]
-        for event in (event for plane in devices for line in plane.lines if "Stream" in line.name for event in line.events):
+        for event in (
+            event for plane in devices for line in plane.lines if "Stream" in line.name for event in line.events
+        ):
             spent[event.name] += event.duration_ns / 1e3 / updates
             calls[event.name] += 1
         kernels = [
-            {"kernel": kernel, "us": round(us, 2), "calls": calls[kernel] / updates} for kernel, us in spent.most_common(60)
+            {"kernel": kernel, "us": round(us, 2), "calls": calls[kernel] / updates}
+            for kernel, us in spent.most_common(60)
         ]
         rows.append({"algorithm": name, "agents": agents, "us_per_update": round(spent.total(), 1), "kernels": kernels})
         print(f"{name} x {agents}: {spent.total():.0f} us an update on the device, {wall / updates * 1e6:.0f} traced")

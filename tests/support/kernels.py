@@ -6,7 +6,7 @@ import jax
 import jax.numpy as jnp
 
 BF16, F32 = jnp.bfloat16, jnp.float32
-_SHIFTS = jnp.arange(32, dtype=jnp.uint32)
+_SHIFTS = 31 - jnp.arange(32, dtype=jnp.uint32)
 
 
 def forward(x: Any, first: Any, middle: Any, last: Any, *, keep: tuple[int, ...], masks: bool) -> Any:
@@ -18,7 +18,11 @@ def forward(x: Any, first: Any, middle: Any, last: Any, *, keep: tuple[int, ...]
         exact = jax.nn.relu(z)
         hidden.append(exact.astype(BF16))
         assert layer < 3
-    out = jnp.einsum("nrh,nh->nr", exact, last) if last.ndim == 2 else _product("nrh,noh->nro", hidden[-1], last)
+    out = (
+        jnp.einsum("nrh,nh->nr", exact, last.astype(F32))
+        if last.ndim == 2
+        else _product("nrh,noh->nro", hidden[-1], last)
+    )
     return out, [hidden[layer] for layer in keep], words if masks else []
 
 
@@ -29,13 +33,13 @@ def backward(x: Any, first: Any, weights: Any, last: Any, g: Any, words: Any) ->
     if x.shape[1] >= 64:
         return deltas, None
     each = deltas[0].reshape(len(x), -1, *deltas[0].shape[1:])
-    summed = _product("apr,akrh->akhp", x, each)
+    summed = _product("apr,akrh->akph", x, each)
     return deltas[1:], summed.reshape(-1, *summed.shape[2:])
 
 
 def weight_gradient(x: Any, source: Any, delta: Any) -> Any:
     h = source if x is None else jax.nn.relu(_per_network(x, source)).astype(BF16)
-    return _product("nrh,nrg->nhg", h, delta), delta.astype(F32).sum(1)
+    return _product("nrh,nrg->nhg", h, delta).astype(BF16), delta.astype(F32).sum(1)
 
 
 def pack(off: Any) -> Any:
@@ -51,7 +55,7 @@ def unpack(words: Any) -> Any:
 
 def _deltas(weights: Any, last: Any, g: Any, words: Any) -> list[Any]:
     """Gradients before the ReLUs, first layer first."""
-    z = g[..., None] * last[:, None] if g.ndim == 2 else _product("nro,noh->nrh", g, last)
+    z = g[..., None] * last[:, None].astype(F32) if g.ndim == 2 else _product("nro,noh->nrh", g, last)
     found = [jnp.where(unpack(words[-1]), 0, z).astype(BF16)]
     for weight, off in zip(weights[::-1], words[-2::-1], strict=True):
         z = _product("nrg,nhg->nrh", found[0], weight)

@@ -156,8 +156,17 @@ class Program:
         def periods(leaf: Array) -> Array:
             return leaf[:whole].reshape(-1, self.period, *leaf.shape[1:])
 
-        carry, _ = jax.lax.scan(one_period, carry, jax.tree.map(periods, (updates, drawn)))
+        carry, _ = jax.lax.scan(one_period, carry, jax.tree.map(periods, (updates, drawn)), unroll=self._unrolled())
         return one_period(carry, jax.tree.map(lambda leaf: leaf[whole:], (updates, drawn)))[0]
+
+    def _unrolled(self) -> int:
+        """How many periods are one step of the loop.
+
+        Of two updates in a row XLA lets only the second write Adam's moments, and computes the first's again: less to write and
+        to read. With many rows Adam is a small part, and compiling twice as much would take long.
+        """
+        few_rows = self.algorithm.network_rows(self.config) <= 16 * self.config.batch_size
+        return 2 if self.setup.compute.fused and self.period == 1 and few_rows else 1
 
     def _one_update(self, carry: Any, agents: Agents, data: Data, update: Array, drawn: Any, phase: int) -> Any:
         progress, sums, counts = carry
@@ -176,7 +185,7 @@ class Program:
         critic = self._batch(agent, data, steps, weights)
         actor = critic if actor_steps is None else self._batch(agent, data, actor_steps, None)
         key = jax.random.fold_in(_update_key(agent.seed, update), 2)
-        noise = self.algorithm.noise(key, self.setup, self.config)
+        noise = _once(self.algorithm.noise(key, self.setup, self.config))
         states, metrics = self.algorithm.update(
             progress.states, Batches(critic, actor), noise, agent.hyper, update, self.setup, self.config, phase
         )
@@ -198,7 +207,7 @@ class Program:
 
     def _batch(self, agent: Agents, data: Data, steps: Array, weights: Array | None) -> Batch:
         """Gather the rows and split them; scale observations, actions (to [-1, 1]) and rewards as this agent does."""
-        rows = data.rows.at[steps].get(mode="promise_in_bounds")
+        rows = _once(data.rows.at[steps].get(mode="promise_in_bounds"))
         size = self.setup.observation_size
         width = 1 if self.algorithm.discrete else self.setup.action_size
         observations, actions, rest = rows[:, :size], rows[:, size : size + width], rows[:, size + width :]
@@ -230,6 +239,11 @@ def _all_finite(states: Any) -> Array:
 
 def _choose(condition: Array, one: Any, other: Any) -> Any:
     return jax.tree.map(lambda a, b: jnp.where(condition, a, b), one, other)
+
+
+def _once(values: Any) -> Any:
+    """The same values, which XLA might else compute again for each use."""
+    return jax.lax.optimization_barrier(values)  # type: ignore[no-untyped-call]
 
 
 def _init_key(seed: Array) -> Array:

@@ -25,9 +25,10 @@ BLOCK_UPDATES = 100
 _LOGS_PER_TRAINING = 50
 _TYPICAL_INPUT = 24  # numbers of an observation and an action
 # A piece is at most so many operations, or else one period: one to two seconds of a CPU, a tenth of one of a GPU. A call costs
-# 0.1 to 0.2 ms, which on a GPU are hidden because calls queue up while it computes, a pass over all states, and on a CPU fresh
-# memory for what lies between. A loop that the host could leave at any update would make a GPU wait for the host at every update.
-_OPERATIONS_PER_PIECE = {"cpu": 1e11, "gpu": 1e13}
+# 0.1 to 0.2 ms, which on a GPU are hidden because calls queue up while it computes, passes over all states, as much as two
+# updates of Adam, and on a CPU fresh memory for what lies between. A loop that the host could leave at any update would make a
+# GPU wait for the host at every update.
+_OPERATIONS_PER_PIECE = {"cpu": 1e11, "gpu": 4e13}
 
 
 class Piece(NamedTuple):

@@ -126,5 +126,5 @@ def test_become_a_gpus_program(inputs: int, outputs: int, monkeypatch: pytest.Mo
 def test_masks_are_packed_and_unpacked() -> None:
     off = np.random.default_rng(0).integers(0, 2, (5, 256)).astype(bool)
     words = np.asarray(written_out.pack(jnp.asarray(off)))
-    assert words.shape == (5, 8) and (words[2, 3] >> 7) & 1 == off[2, 8 * 7 + 3]
+    assert words.shape == (5, 8) and (words[2, 3] >> 31 - 7) & 1 == off[2, 8 * 7 + 3]
     np.testing.assert_array_equal(written_out.unpack(jnp.asarray(words)), off)

@@ -141,8 +141,8 @@ def update(
     state: State, batches: Batches, noise: Noise, hyper: Hyper, step: Array, setup: Setup, config: CQLConfig, phase: int
 ) -> tuple[State, Metrics]:
     batch = batches.critic
-    mean, log_std = distribution(state.actor, batch.observations, setup)
-    next_mean, next_log_std = distribution(state.actor, batch.next_observations, setup)
+    both = jnp.concatenate([batch.observations, batch.next_observations])  # one pass for both
+    (mean, next_mean), (log_std, next_log_std) = map(jnp.split, distribution(state.actor, both, setup), (2, 2))
     here, here_density = tanh_normal(mean[:, None], log_std[:, None], noise.here)
     there, there_density = tanh_normal(next_mean[:, None], next_log_std[:, None], noise.there)
     uniform_density = jnp.full_like(here_density, math.log(0.5) * setup.action_size)

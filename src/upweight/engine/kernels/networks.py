@@ -13,7 +13,6 @@ import jax.numpy as jnp
 from upweight.engine.kernels.passes import OUTPUTS, WIDE, backward, forward, weight_gradient
 from upweight.engine.kernels.tiles import BF16, F32, TILE, barrier
 
-_MANY_ROWS = 1024  # from which the last activations are more to write than the gradients of weights are to read
 Layers = tuple[Any, ...]  # Linear: weights [K, in, out], biases [K, out] and maybe rounded weights of K networks
 
 
@@ -27,8 +26,8 @@ def _networks_forward(layers: Any, x: Any) -> tuple[Any, Any]:
     to_weights = any(leaf.perturbed for leaf in jax.tree.leaves(layers, is_leaf=_is_marked))
     to_inputs = x.perturbed
     layers, x = jax.tree.map(lambda marked: marked.value, (layers, x), is_leaf=_is_marked)
-    # Of the activations the weights' gradients need those of the middle layers, and the last ones unless they are spared.
-    keep = tuple(range(1, len(layers) - 1 - _spares_last(layers, x))) if to_weights else ()
+    # Of the activations the weights' gradients need those of the middle layers, and the last ones of several outputs.
+    keep = tuple(range(1, len(layers) - 1 - (layers[-1].weight.shape[2] == 1))) if to_weights else ()
     outputs, saved = _outputs(layers, x, keep=keep, masks=True)
     # None is no leaf of a pytree: it tells the backward pass what is not wanted.
     return outputs, (layers, x, saved, () if to_weights else None, () if to_inputs else None)
@@ -47,26 +46,22 @@ def _networks_backward(saved: Any, g: Any) -> tuple[Any, Any]:
         # The barrier keeps XLA from computing the inputs again, which it cannot do well in a transposition.
         deltas, d_first = _over_agents(backward)(barrier(padded).T, None, *way)
         if d_first is None:  # wide inputs
-            d_first = jnp.einsum("rp,krh->khp", padded, deltas[0], preferred_element_type=F32)
+            d_first = jnp.einsum("rp,krh->kph", padded, deltas[0], preferred_element_type=F32)
             deltas = deltas[1:]
-        gradients = [(d_first[..., : x.shape[1]].swapaxes(1, 2), d_first[..., x.shape[1]])]
+        gradients = [(d_first[:, : x.shape[1]], d_first[:, x.shape[1]])]
         sources = [(padded, first), *((None, h) for h in hidden)]
         gradients += [_over_agents(weight_gradient)(*a, delta) for a, delta in zip(sources, deltas, strict=False)]
-        if _spares_last(layers, x):
+        if last.ndim == 2:
             d_last = _last_from(middle[-1], gradients[-1], last)
         else:
             d_last = jnp.einsum("krh,kro->kho", hidden[-1], g_padded.astype(BF16), preferred_element_type=F32)
         gradients.append((d_last, g.sum(1)))
         pairs = zip(d_layers, gradients, strict=True)
-        d_layers = tuple(layer._replace(weight=weight, bias=bias) for layer, (weight, bias) in pairs)
+        d_layers = tuple(layer._replace(weight=weight.astype(F32), bias=bias) for layer, (weight, bias) in pairs)
     return d_layers, dx
 
 
 networks.defvjp(_networks_forward, _networks_backward, symbolic_zeros=True)
-
-
-def _spares_last(layers: Layers, x: Any) -> bool:
-    return bool(layers[-1].weight.shape[2] == 1 and len(x) > _MANY_ROWS)
 
 
 def _last_from(layer: Any, gradient: Any, last: Any) -> Any:
@@ -76,8 +71,8 @@ def _last_from(layer: Any, gradient: Any, last: Any) -> Any:
     \cdot \partial_w + b\,\partial_b`, since both are the sum of :math:`g\,v\,\max(0, w \cdot h + b)`.
     """
     (weight, bias), (d_weight, d_bias) = layer, barrier(gradient)  # else XLA would merge this sum into Adam's pass
-    summed = jnp.sum(weight.astype(F32) * d_weight, axis=1) + bias.astype(BF16).astype(F32) * d_bias
-    return (summed / jnp.where(last == 0, 1, last))[..., None]
+    summed = jnp.sum(weight.astype(F32) * d_weight.astype(F32), axis=1) + bias.astype(BF16).astype(F32) * d_bias
+    return (summed / jnp.where(last == 0, 1, last).astype(F32))[..., None]
 
 
 def _outputs(layers: Layers, x: Any, *, keep: tuple[int, ...], masks: bool) -> tuple[Any, Any]:
@@ -89,7 +84,7 @@ def _outputs(layers: Layers, x: Any, *, keep: tuple[int, ...], masks: bool) -> t
     width = next(width for width in (16, 32, WIDE) if width > size)
     padded = _pad(jnp.concatenate([x, jnp.ones((count, 1), x.dtype)], axis=1), count + -count % TILE, width)
     first = _pad(jnp.concatenate([_rounded(top), top.bias[:, None].astype(BF16)], axis=1), width, top.bias.shape[1])
-    last = bottom.weight[..., 0] if outputs == 1 else _pad(_rounded(bottom), OUTPUTS).swapaxes(1, 2)
+    last = _rounded(bottom)[..., 0] if outputs == 1 else _pad(_rounded(bottom), OUTPUTS).swapaxes(1, 2)
     ready = padded.astype(BF16), first, [(_rounded(layer), layer.bias) for layer in middle], last
     raw, *saved = _over_agents(forward, keep=keep, masks=masks)(*ready)
     return raw.reshape(*raw.shape[:2], -1)[:, :count, :outputs] + bottom.bias[:, None], (ready, *saved)

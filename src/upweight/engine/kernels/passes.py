@@ -24,8 +24,8 @@ OUTPUTS = 16  # columns that the last layer is padded to, if it has more than on
 WIDE = 64  # columns of inputs whose weights travel as a chunk, and whose product with gradients has no room
 _PARTS = range(0, UNITS, 64)  # columns that chunks and parts of a layer begin with
 _ONES, _HALF = 8, 128  # columns, the least that a product has; rows of a matrix in a unit
-_WORDS = 8  # of a row's mask: bit c of word j is set if the ReLU of unit 8 c + j was off
-_BITS = [np.uint32(1 << c).view(np.int32) for c in range(32)]
+_WORDS = 8  # of a row's mask: bit 31 - c of word j is set if the ReLU of unit 8 c + j was off
+_BITS = [np.uint32(1 << 31 - c).view(np.int32) for c in range(32)]
 _MATRIX = gpu.Layout.WGMMA  # in a warpgroup's registers
 _ROW, _COLUMN = _MATRIX.reduce(0), _MATRIX.reduce(1)  # one of a matrix
 
@@ -36,7 +36,7 @@ def forward(x: Any, first: Any, middle: Any, last: Any, *, keep: tuple[int, ...]
 
     ``x`` [A, R, P] are inputs of A agents with a column of ones; the N / A networks of each share them. ``first`` [N, P, 256]
     has the first bias in that column's row. ``middle``: weights [N, 256, 256] in bfloat16 and biases [N, 256] of the other hidden
-    layers. ``last``: [N, 256] in float32, or [N, 16, 256] in bfloat16.
+    layers. ``last``: [N, 256] of one output, or [N, 16, 256], in bfloat16 too.
     """
     (_, rows, width), networks, depth, several = x.shape, len(first), 1 + len(middle), last.shape[1:-1]
     biases = [bias.astype(BF16) for _, bias in middle]
@@ -49,11 +49,9 @@ def forward(x: Any, first: Any, middle: Any, last: Any, *, keep: tuple[int, ...]
     scratch = {
         "x": t.shared(2, TILE, width, swizzle=2 * width),
         "first": t.shared(2, width, UNITS, swizzle=2 * width) if width < WIDE else None,
-        "last": t.shared(2, *last.shape[1:], dtype=last.dtype, swizzle=128 if several else None),
+        "last": t.shared(2, *last.shape[1:], swizzle=128 if several else None),
         "biases": t.shared(2, depth - 1, UNITS),
         "hidden": t.shared(2, 64, UNITS, swizzle=128),
-        "words": t.shared(2, 64, _WORDS, dtype=I32),
-        "out": t.shared(2, 64, *several, dtype=F32),
     }
     memory = t.with_rings(scratch, 1 + depth + (width < WIDE), 64, UNITS)
     out, *saved = _Forward.launch("mlp_forward", t.Tiles(networks, rows // TILE), inputs, outputs, memory)
@@ -62,7 +60,7 @@ def forward(x: Any, first: Any, middle: Any, last: Any, *, keep: tuple[int, ...]
 
 @jax.jit
 def backward(x: Any, first: Any, weights: Any, last: Any, g: Any, words: Any) -> tuple[list[Any], Any]:
-    """Gradients before the ReLUs [N, R, 256] of all layers but the first, and of the first weights [N, 256, P].
+    """Gradients before the ReLUs [N, R, 256] of all layers but the first, and of the first weights [N, P, 256].
 
     ``x`` [A, P, R]: inputs, transposed. ``weights`` [N, 256, 256]: of the middle layers. ``last`` [N, 256] in float32 with
     gradients of outputs ``g`` [N, R], or [N, 16, 256] and [N, R, 16] in bfloat16. ``words``: the layers' masks. With wide inputs
@@ -74,35 +72,38 @@ def backward(x: Any, first: Any, weights: Any, last: Any, g: Any, words: Any) ->
     sums = width < WIDE
     inputs = {"g": g, "last": last, "weights": weights, "words": words, "x": x if sums else None, "first": first}
     delta = None if to_inputs else _array((networks, rows, UNITS), BF16)
-    shape = (networks, rows) if to_inputs else (2 * tiles.units, UNITS)  # of one warpgroup in one unit
-    y = _array((*shape, width), F32) if sums or to_inputs else None
+    # A sum is of one warpgroup in one unit.
+    y = (
+        _array((networks, rows, width) if to_inputs else (2 * tiles.units, width, UNITS), F32)
+        if sums or to_inputs
+        else None
+    )
     outputs = {"deltas": [None if sums else delta, *[delta] * (depth - 1)], "y": y}
     scratch = {
-        "last": t.shared(2, *last.shape[1:], dtype=last.dtype, swizzle=32 if several else None),
+        "last": t.shared(2, *last.shape[1:], swizzle=32 if several else None),
         "g": t.shared(2, TILE, *g.shape[2:], dtype=g.dtype, swizzle=32 if several else None),
         "words": t.shared(2, depth, TILE, _WORDS, dtype=I32),
         "delta": t.shared(2, 64, UNITS, swizzle=128),
         "x": t.shared(2, 2, width, 64, swizzle=128) if sums else None,
-        "y": t.shared(2, 64, width, dtype=F32, swizzle=min(4 * width, 128)) if y else None,
+        "y": t.shared(2, 64, width, dtype=F32, swizzle=128) if to_inputs else None,
     }
     memory, name = t.with_rings(scratch, 2 + depth + 2 * sums, UNITS, 64), "_to_inputs" if to_inputs else ""
     deltas, found = _Backward.launch(f"mlp_backward{name}", tiles, inputs, outputs, memory)
-    return jax.tree.leaves(deltas), found.reshape(networks, 2 * tiles.splits, UNITS, width).sum(1) if sums else found
+    return jax.tree.leaves(deltas), found.reshape(networks, 2 * tiles.splits, width, UNITS).sum(1) if sums else found
 
 
 @jax.jit
 def weight_gradient(x: Any, source: Any, delta: Any) -> tuple[Any, Any]:
-    """[N, 256, 256] and [N, 256] in float32, from gradients ``delta`` [N, R, 256] and activations ``source`` [N, R, 256].
+    """[N, 256, 256] and, in float32, [N, 256], from gradients ``delta`` [N, R, 256] and activations ``source`` [N, R, 256].
 
-    Of few rows the former is rounded to bfloat16 on its way, as XLA's gradients of rounded weights are: half as much to write and
-    to read. With inputs ``x`` [A, R, P] (or None), ``source`` is the first weights [N, P, 256] instead.
+    The former is rounded to bfloat16, as XLA's gradients of rounded weights are: half as much to write and to read. With inputs
+    ``x`` [A, R, P] (or None), ``source`` is the first weights [N, P, 256] instead.
     """
     (networks, rows, _), again = delta.shape, x is not None
-    width, steps = x.shape[2] if again else _HALF, rows // 64
-    size, piece, kind = (4, 32, F32) if rows > 1024 else (3, 128, BF16)  # slots; columns written at a time, and as what
+    width, steps, size = x.shape[2] if again else _HALF, rows // 64, 4
     inputs = {"ones": jnp.ones((_ONES, 64), BF16), "delta": delta, "h": x if again else source}
     inputs["first"] = source if again else None
-    outputs = {"weight": _array((networks, UNITS, UNITS), kind), "bias": _array((networks, UNITS, _ONES), F32)}
+    outputs = {"weight": _array((networks, UNITS, UNITS), BF16), "bias": _array((networks, UNITS, _ONES), F32)}
     scratch = {
         "h": t.shared(size, 64, width, swizzle=min(2 * width, 128)),
         "delta": t.shared(size, 64, UNITS, swizzle=128),
@@ -111,12 +112,12 @@ def weight_gradient(x: Any, source: Any, delta: Any) -> tuple[Any, Any]:
         "ones_full": gpu.Barrier(),
         "first": t.Ring.of(1, t.shared(1, width, _HALF, swizzle=2 * width)) if again else None,
         "active": t.shared(2, 64, 64, swizzle=128) if again else None,
-        "weight": t.shared(2, 64, piece, dtype=kind, swizzle=128),
+        "weight": t.shared(2, 64, 64, swizzle=128),
         "bias": t.shared(2, 64, _ONES, dtype=F32),
     }
     tiles = t.Tiles(2 * networks, steps, per_unit=steps, rows=64)
     weight, bias = _WeightGradient.launch("mlp_weight_gradient", tiles, inputs, outputs, scratch)
-    return weight.astype(F32), bias[..., 0]
+    return weight, bias[..., 0]
 
 
 class _Forward(t.Block):
@@ -149,8 +150,7 @@ class _Forward(t.Block):
                 z = _streamed(self.ring, hidden, item + wide + len(_PARTS) * (layer - 1))
                 self.finish(layer, z, place, side)
             if len(self.last_.shape) > 2:
-                self.out[self.group] = _product(hidden, self.last.at[side].transpose((1, 0)), (64, OUTPUTS))
-                self.send(place, out=self.out_)
+                self.out_[place] = _product(hidden, self.last.at[side].transpose((1, 0)), (64, OUTPUTS))
             self.small.release(done + i)
 
     def finish(self, layer: int, z: Any, place: Any, side: Any) -> None:
@@ -160,24 +160,25 @@ class _Forward(t.Block):
         sums: Any = None
         # One output is a weighted sum of what is in registers.
         out_ = self.out_ if len(self.last_.shape) == 2 and layer == len(self.kept_) - 1 else None
-        gpu.wait_smem_to_gmem(0, wait_read_only=True)
+        if self.kept_[layer - 1] is not None:  # still on its way, maybe
+            gpu.wait_smem_to_gmem(0, wait_read_only=True)
         for c in _PARTS:
             part = z[:, c : c + 64]
             if layer:
                 part = part + _across(self.biases.at[side, layer - 1, pl.ds(c, 64)])
             if words_ is not None:
-                words = _pack(part, c, words)
+                words = _pack(part, words)
             part = jnp.maximum(part, np.float32(0))
             if out_ is None or kept_ is not None:
                 self.hidden[self.group, :, c : c + 64] = part.astype(BF16)
             if out_ is not None:
                 part = part * _across(self.last.at[side, pl.ds(c, 64)])
                 sums = part if sums is None else sums + part
+        self.send(place, hidden=kept_)
         if words_ is not None:
-            self.words[self.group] = words
+            words_[place] = words
         if out_ is not None:
-            self.out[self.group] = jnp.sum(sums, axis=1)
-        self.send(place, words=words_, out=out_, hidden=kept_)
+            out_[place] = jnp.sum(sums, axis=1)
 
 
 class _Backward(t.Block):
@@ -208,10 +209,9 @@ class _Backward(t.Block):
             return total
 
         total = lax.fori_loop(0, count, one_tile, gpu.layout_cast(jnp.zeros(shape, F32), _MATRIX) if sums else 0)
-        for first in _PARTS if sums else ():
-            gpu.wait_smem_to_gmem(0, wait_read_only=True)
-            self.y[self.group] = total[first : first + 64]
-            self.send((2 * unit + self.group, pl.ds(first, 64)), y=self.y_)
+        if sums:
+            y_ = self.y_.at[2 * unit + self.group].transpose((1, 0))
+            y_[...] = gpu.layout_cast(total, gpu.Layout.WGMMA_TRANSPOSED)
 
     def compute_tile(self, number: Any, net: Any, row: Any) -> Any:
         """Back to the first ReLU, or beyond; the side that the tile's own arrays are on."""
@@ -291,13 +291,13 @@ class _WeightGradient(t.Block):
         weight, bias = pl.run_scoped(scoped, gpu.ACC((64, UNITS), F32), gpu.ACC((64, _ONES), F32))
         if self.first is not None:
             self.first.release(number)
-        place, piece = (lax.div(half, 2), mine), self.weight.shape[2]
+        place = (lax.div(half, 2), mine)
         gpu.wait_smem_to_gmem(0, wait_read_only=True)
         self.bias[self.group] = bias
-        for c in range(0, UNITS, piece):
+        for c in _PARTS:
             gpu.wait_smem_to_gmem(0, wait_read_only=True)
-            self.weight[self.group] = weight[:, c : c + piece].astype(self.weight.dtype)
-            self.send((*place, pl.ds(c, piece)), weight=self.weight_)
+            self.weight[self.group] = weight[:, c : c + 64].astype(BF16)
+            self.send((*place, pl.ds(c, 64)), weight=self.weight_)
         gpu.copy_smem_to_gmem(self.bias.at[self.group], self.bias_.at[place])
 
     def activations(self, side: Any) -> Any:
@@ -349,12 +349,12 @@ def _across(row: Any) -> Any:
     return lax.broadcast_in_dim(gpu.load(row, layout=_ROW).astype(F32), (64, 64), (1,))
 
 
-def _pack(z: Any, first: int, words: Any) -> Any:
-    """Add to int32 [64, 8] (or None) which of z, float32 [64, 64] of the units from ``first``, are negative."""
-    signs = lax.shift_right_arithmetic(lax.bitcast_convert_type(z, I32), jnp.full(z.shape, 31, I32))
+def _pack(z: Any, words: Any) -> Any:
+    """Push into int32 [64, 8] (or None) which of z, float32 [64, 64] of the next units, are negative."""
+    signs = lax.shift_right_logical(lax.bitcast_convert_type(z, I32), jnp.full(z.shape, 31, I32))
     for c in range(0, 64, 8):
-        part = signs[:, c : c + 8] & _BITS[(first + c) // 8]
-        words = part if words is None else words | part
+        part = signs[:, c : c + 8]
+        words = part if words is None else lax.shift_left(words, jnp.full(words.shape, 1, I32)) | part
     return words
 
 
