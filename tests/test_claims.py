@@ -3,7 +3,7 @@
 import importlib.util
 import json
 import re
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any
 
@@ -81,11 +81,8 @@ def test_speed_of_the_kernels() -> None:
         method, config = find_algorithm(name), algorithm_config(name)
         chosen = "fused" if worthwhile(config.hidden_units, agents, method.network_rows(config)) else "xla"
         assert rows[name, agents, chosen]["agent_updates_per_s"] >= row["agent_updates_per_s"], (name, agents, kernels)
-    rates = [many[key]["agent_updates_per_s"] / few[key]["agent_updates_per_s"] for key in many if key[2] == "fused"]
-    faster = [f"{gain:.2f}" for gain in (min(rates[:3]), max(rates[:3]))]  # but for CQL, whose rows are many
-    assert f"IQL are {' to '.join(faster)} times as fast in the run after" in text_of("docs/kernels.md")
     largest = rows["cql", 64, "fused"]["first_call_seconds"]
-    assert f"CQL, compiles in {largest} s" in (ROOT / "docs/kernels.md").read_text()
+    assert f"CQL, took {largest} s to compile" in (ROOT / "docs/kernels.md").read_text()
     fused = [row["agent_updates_per_s"] for row in found_for(rows, names, "fused")]
     head = "the same with [fused kernels](docs/kernels.md) (CQL: 64 agents)"
     assert table_row("README.md", head) == [f"{rate:,}" for rate in fused]
@@ -101,6 +98,27 @@ def test_speed_of_the_kernels() -> None:
     ratios = [row["worst_ratio"] for row in checks]
     page = (ROOT / "docs/kernels.md").read_text()
     assert f"{min(ratios):.2f} to {max(ratios):.2f} of plain bfloat16's for nine shapes" in page
+
+
+def test_where_the_time_of_an_update_goes() -> None:
+    spent = {row["algorithm"]: row for row in stored("kernels_profile")}
+    totals = [f"{spent[name]['us_per_update']:,.0f}" for name in ("bc", "td3_bc", "iql", "cql")]
+    text = text_of("docs/kernels.md")
+    assert f"{', '.join(totals[:3])} and {totals[3]} us an update" in text
+
+    def share(name: str, is_part: Callable[[str, float], bool]) -> str:
+        parts = [each["us"] for each in spent[name]["kernels"] if is_part(each["kernel"], each["us"] / each["calls"])]
+        return f"{sum(parts) / spent[name]['us_per_update']:.0%}"
+
+    adam, ours = (  # passes over all large layers, and the kernels of our own
+        [share(name, is_part) for name in ("bc", "td3_bc", "iql", "cql")]
+        for is_part in (
+            lambda kernel, us: kernel.startswith("loop_add_convert_subtract_fusion") and us > 50,
+            lambda kernel, us: kernel.startswith("mlp_"),
+        )
+    )
+    assert f"take {adam[0]} of BC, {adam[1]} of TD3+BC and {adam[2]} of IQL" in text
+    assert f"the three kernels {ours[0]}, {ours[1]} and {ours[2]}, and {ours[3]} of CQL" in text
 
 
 def found_for(rows: dict[Any, Any], names: tuple[str, ...], kernels: str) -> list[dict[str, Any]]:
