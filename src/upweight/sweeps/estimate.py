@@ -7,13 +7,17 @@ from dataclasses import dataclass
 import jax
 
 from upweight.engine.algorithm import find_algorithm
+from upweight.engine.kernels.choice import obstacle, worthwhile
 from upweight.engine.schedule import operations_per_update
 from upweight.rollout.environments import find_spec
 from upweight.rollout.processes import usable_cores
-from upweight.studies.run_spec import config_of
+from upweight.studies.run_spec import RunSpec, config_of
 from upweight.sweeps.packing import Population
 
-_OPERATIONS_PER_SECOND = {"cpu": 55e9, "gpu": 45e12}  # of matrix products, per core or device, as training reaches them
+# Of matrix products, per core or device, as training reaches them: on a GPU by number type, or with fused kernels. So many rows
+# of inputs to networks in one update bring a GPU (an H200) to half of it: fewer do not fill it.
+_OPERATIONS_PER_SECOND = {"cpu": 55e9, "float64": 10e12, "float32": 60e12, "bfloat16": 90e12, "fused": 150e12}
+_ROWS_OF_HALF_SPEED = 16_000
 _COMPILE_SECONDS = 10
 _SECONDS_PER_STEP = {"Ant": 450e-6, "": 120e-6}  # of a simulator on one core, by what the id of the environment holds
 _SHARE_PLAYED, _USUAL_LIMIT = 0.8, 1000  # of an episode's time limit; the limit where there is none
@@ -34,24 +38,37 @@ class Estimate:
 
 def estimate_time(populations: Sequence[Population], done: Mapping[str, float]) -> Estimate:
     """``done``, by population_id, is the share that is done of those that were begun."""
-    kind, cores = ("cpu" if jax.default_backend() == "cpu" else "gpu"), usable_cores()
-    speed = _OPERATIONS_PER_SECOND[kind] * (cores if kind == "cpu" else 1)
-    operations = 0.0
+    on_cpu, cores = jax.default_backend() == "cpu", usable_cores()
+    training = 0.0
     for population in populations:
-        left = 1.0 - done.get(population.population_id, 0.0)
-        operations += left * sum(
-            run.updates * operations_per_update(find_algorithm(run.algorithm), config_of(run))
-            for run in population.runs
-        )
+        first, agents = population.runs[0], len(population.runs)
+        kind = "cpu" if on_cpu else _kind(first, agents)
+        rate = updates_per_second(kind, first, agents) * (cores if on_cpu else 1)
+        training += (1.0 - done.get(population.population_id, 0.0)) * agents * first.updates / rate
     runs = [run for population in populations for run in population.runs]
     episodes: Counter[str] = Counter()
     for run in runs:
         episodes[run.data.env_id] += run.episodes * (1 + run.num_points)
     return Estimate(
-        training=operations / speed + _COMPILE_SECONDS * len(populations),
+        training=training + _COMPILE_SECONDS * len(populations),
         evaluation=sum(count * _episode_seconds(env_id) for env_id, count in episodes.items()) / cores,
-        device=f"{cores} CPU core{'' if cores == 1 else 's'}" if kind == "cpu" else jax.devices()[0].device_kind,
+        device=f"{cores} CPU core{'' if cores == 1 else 's'}" if on_cpu else jax.devices()[0].device_kind,
     )
+
+
+def updates_per_second(kind: str, run: RunSpec, agents: int) -> float:
+    """Of all agents of such runs together, on one core or GPU."""
+    method, config = find_algorithm(run.algorithm), config_of(run)
+    rows = agents * method.network_rows(config)
+    filled = 1.0 if kind == "cpu" else rows / (rows + _ROWS_OF_HALF_SPEED)
+    return filled * _OPERATIONS_PER_SECOND[kind] / operations_per_update(method, config)
+
+
+def _kind(run: RunSpec, agents: int) -> str:
+    """What computes the networks of such a population on a GPU."""
+    config = config_of(run)
+    fills = worthwhile(config.hidden_units, agents, find_algorithm(run.algorithm).network_rows(config))
+    return "fused" if fills and obstacle(run.precision) is None else run.precision
 
 
 def _episode_seconds(env_id: str) -> float:
