@@ -2,10 +2,12 @@ import math
 
 import numpy as np
 import pytest
+import scipy.stats
 from hypothesis import given, strategies as st
 
 import upweight as uw
 from support.datasets import with_returns
+from upweight.data.statistics import mean_ranks
 
 weights_ = st.lists(st.floats(0.01, 1), min_size=1, max_size=30)
 
@@ -113,3 +115,8 @@ def test_early_share_counts_the_first_steps() -> None:
     assert uw.early_share(np.ones(11), lengths, good) == pytest.approx(30 / 130)
     assert uw.early_share(np.ones(11), lengths, good, first=1000) == pytest.approx(1000 / 1100)
     assert uw.early_share([3] + [1] * 10, lengths, good) == pytest.approx(90 / 190)
+
+
+@given(st.lists(st.integers(-3, 3), min_size=1, max_size=20))
+def test_ranks_are_scipys(values: list[int]) -> None:
+    np.testing.assert_array_equal(mean_ranks(np.array(values)), scipy.stats.rankdata(values))

@@ -3,6 +3,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+import scipy.stats
 
 import upweight as uw
 from support.datasets import with_returns
@@ -126,6 +127,14 @@ def test_returns_that_follow_lengths_are_pointed_out(reward: float, which: str) 
     assert "score=ds.returns / ds.lengths" in text
     for others in (rng.permutation(lengths), np.full(150, 7)):
         assert "rank correlation" not in words(uw.suggest(with_returns(reward * lengths, lengths=others)))
+
+
+def test_the_correlation_with_lengths_is_spearmans() -> None:
+    """Ties have mean ranks, however many there are."""
+    lengths = np.repeat([5, 6, 7, 40], [60, 60, 20, 10])
+    returns = np.where(np.arange(150) < 80, 5.0, lengths)
+    expected = scipy.stats.spearmanr(returns, lengths).statistic
+    assert f"rank correlation with length {expected:.2f})" in words(uw.suggest(with_returns(returns, lengths=lengths)))
 
 
 @pytest.mark.parametrize("act", [uw.suggest, uw.inspect])

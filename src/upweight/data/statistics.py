@@ -5,6 +5,7 @@ sum to 1. A step of episode i is drawn with probability :math:`w_{i,t} = w_i / \
 """
 
 import math
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -23,6 +24,13 @@ def positive_sided_variance(values: ArrayLike) -> float:
     """
     array = np.asarray(values, np.float64)
     return float(np.mean(np.maximum(array - array.mean(), 0.0) ** 2))
+
+
+def mean_ranks(values: NDArray[Any]) -> NDArray[np.float64]:
+    """[M] ranks of values [M], from 1; equal values share the mean of their ranks."""
+    _, place, counts = np.unique(values, return_inverse=True, return_counts=True)
+    ranks: NDArray[np.float64] = (np.cumsum(counts) - (counts - 1) / 2)[place]
+    return ranks
 
 
 def effective_episodes(weights: ArrayLike) -> float:

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from upweight.base.text import Shown, as_html, number, paragraph
 from upweight.data.dataset import Dataset
 from upweight.data.reference_scores import ReferenceScores, misfit, normalize_returns, reference_scores
-from upweight.data.statistics import mass_per_label, positive_sided_variance
+from upweight.data.statistics import mass_per_label, mean_ranks, positive_sided_variance
 from upweight.inspection.choice import (
     GOOD_BEGINNINGS,
     PAPER_TEMPERATURE,
@@ -160,8 +160,10 @@ def _judge_gain(returns: NDArray[np.float64], chosen: Choice, scores: ReferenceS
 
 def _by_length(chosen: Choice, values: NDArray[np.float64], lengths: NDArray[np.int64]) -> list[str]:
     """Whether weighting by ``values`` [K] is much the same as weighting by length: in a log, that may be chance."""
-    first, second = (np.unique(each, return_inverse=True)[1] for each in (values, lengths))
-    if len(values) < _MIN_EPISODES or np.ptp(lengths) == 0 or abs(rho := np.corrcoef(first, second)[0, 1]) < _BY_LENGTH:
+    if len(values) < _MIN_EPISODES or np.ptp(lengths) == 0:
+        return []
+    rho = np.corrcoef(mean_ranks(values), mean_ranks(lengths))[0, 1]
+    if abs(rho) < _BY_LENGTH:
         return []
     drawn, usual = number(float(chosen.weights @ lengths)), number(float(lengths.mean()))
     which = "Longer" if rho > 0 else "Shorter"
