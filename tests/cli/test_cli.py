@@ -401,10 +401,17 @@ class TestBadInput:
         assert err.count("\n") == 1
         assert sorted(files.iterdir()) == before
 
-    def test_unknown_options_exit_with_2(self) -> None:
-        with pytest.raises(SystemExit) as stop:
-            run("inspect", "x", "--colour")
-        assert stop.value.code == 2
+    @pytest.mark.parametrize(
+        ("words", "said"),
+        [
+            (("x", "--zz"), "inspect: no option '--zz'; see upweight inspect --help"),
+            (("x", "--temprature=3"), "inspect: no option '--temprature'; did you mean '--temperature'?"),
+            (("x", "y"), "inspect: unexpected 'y'; see upweight inspect --help"),
+        ],
+    )
+    def test_unknown_words(self, words: tuple[str, ...], said: str, capsys: pytest.CaptureFixture[str]) -> None:
+        assert run("inspect", *words) == 2
+        assert capsys.readouterr().err == f"upweight: error: {said}\n"
 
     def test_a_file_that_may_not_be_read(self, files: Path, capsys: pytest.CaptureFixture[str]) -> None:
         (files / "link.npz").symlink_to(files / "link.npz")  # a loop: the system refuses to open it

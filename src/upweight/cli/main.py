@@ -2,6 +2,7 @@
 
 import argparse
 import os
+import re
 import sys
 from collections.abc import Sequence
 from importlib import import_module
@@ -37,8 +38,16 @@ def build_parser() -> argparse.ArgumentParser:
         )
         command.add_arguments(sub)
         after = getattr(command, "AFTER_INTERRUPTION", "nothing was written")  # commands that keep what they did say so
-        sub.set_defaults(called=command.NAME, run=command.run, after_interruption=after)
+        sub.set_defaults(called=command.NAME, run=command.run, after_interruption=after, usage=sub.format_usage)
     return parser
+
+
+def _about_unknown(word: str, parsed: argparse.Namespace) -> str:
+    """What to say of a word that the command does not take."""
+    name, see = word.split("=")[0], f"see upweight {parsed.called} --help"
+    if not name.startswith("-"):
+        return f"{parsed.called}: unexpected {word!r}; {see}"
+    return f"{parsed.called}: no option {name!r}; {hint(name, re.findall('--[a-z-]+', parsed.usage()), otherwise=see)}"
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -48,7 +57,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
     if words and not words[0].startswith("-") and words[0] not in names:
         print_error(f"no command {words[0]!r}; {hint(words[0], names)}")
         return BAD_INPUT
-    parsed = build_parser().parse_args(words)
+    parsed, unknown = build_parser().parse_known_args(words)
+    if unknown:
+        print_error(_about_unknown(unknown[0], parsed))
+        return BAD_INPUT
     show_warnings_as_lines()
     try:
         with listening(ProgressBar(sys.stderr)), answering(answer_interrupt), naming_memory(parsed.called):
