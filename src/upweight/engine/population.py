@@ -156,17 +156,10 @@ class Program:
         def periods(leaf: Array) -> Array:
             return leaf[:whole].reshape(-1, self.period, *leaf.shape[1:])
 
-        carry, _ = jax.lax.scan(one_period, carry, jax.tree.map(periods, (updates, drawn)), unroll=self._unrolled())
+        # Of two updates in a row XLA lets only the second write Adam's moments, and computes the first's again.
+        pairs = 2 if self.setup.compute.fused and self.period == 1 else 1
+        carry, _ = jax.lax.scan(one_period, carry, jax.tree.map(periods, (updates, drawn)), unroll=pairs)
         return one_period(carry, jax.tree.map(lambda leaf: leaf[whole:], (updates, drawn)))[0]
-
-    def _unrolled(self) -> int:
-        """How many periods are one step of the loop.
-
-        Of two updates in a row XLA lets only the second write Adam's moments, and computes the first's again: less to write and
-        to read. With many rows Adam is a small part, and compiling twice as much would take long.
-        """
-        few_rows = self.algorithm.network_rows(self.config) <= 16 * self.config.batch_size
-        return 2 if self.setup.compute.fused and self.period == 1 and few_rows else 1
 
     def _one_update(self, carry: Any, agents: Agents, data: Data, update: Array, drawn: Any, phase: int) -> Any:
         progress, sums, counts = carry

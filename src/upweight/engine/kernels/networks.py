@@ -70,7 +70,8 @@ def _last_from(layer: Any, gradient: Any, last: Any) -> Any:
     A ReLU unit with weights :math:`w`, bias :math:`b` and outgoing weight :math:`v` has, over all rows, :math:`v\,\partial_v = w
     \cdot \partial_w + b\,\partial_b`, since both are the sum of :math:`g\,v\,\max(0, w \cdot h + b)`.
     """
-    (weight, bias), (d_weight, d_bias) = layer, barrier(gradient)  # else XLA would merge this sum into Adam's pass
+    # Without the barrier XLA would take weights that are not rounded, which Adam's pass reads too, and merge the two passes.
+    weight, (d_weight, d_bias), bias = *barrier((layer[0], gradient)), layer[1]
     summed = jnp.sum(weight.astype(F32) * d_weight.astype(F32), axis=1) + bias.astype(BF16).astype(F32) * d_bias
     return (summed / jnp.where(last == 0, 1, last).astype(F32))[..., None]
 
