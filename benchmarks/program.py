@@ -5,8 +5,8 @@
 
 The program that training runs is compiled ahead of time for the GPU described below, in half a minute. For each pass: what it
 reads and writes, and how long that takes of an update at the bandwidth that Adam's passes reach there. Kernels of our own compute
-besides, so that theirs is a bound. XLA's mostly reach it, but not where a sum over rows is merged with something larger: look for a
-"reduce" in the name of a large one. What an H200 itself had compiled for TD3+BC was the same, pass by pass.
+besides, so that theirs is a bound. XLA's mostly reach it, but not where a sum over rows is merged with something larger: look for
+a "reduce" in the name of a large one. What an H200 itself had compiled for TD3+BC was the same, pass by pass.
 """
 
 import argparse

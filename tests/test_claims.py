@@ -121,6 +121,26 @@ def test_where_the_time_of_an_update_goes() -> None:
     assert f"the three kernels {ours[0]}, {ours[1]} and {ours[2]}, and {ours[3]} of CQL" in text
 
 
+def test_bytes_of_two_updates() -> None:
+    """Passes over the large layers: of BC's one network, and of IQL's two critics with their targets."""
+    rows = stored("program_fused")
+
+    def bytes_per_parameter(name: str, networks: int) -> int:
+        large = sorted(
+            (row["read"] + row["written"] for row in rows if row["algorithm"] == name and is_adam(row)), reverse=True
+        )
+        return round(sum(large[:2]) / (256 * networks * 256 * 256))
+
+    def is_adam(row: dict[str, Any]) -> bool:
+        return "subtract_fusion" in row["pass"] and row["updates"] == 2
+
+    shown = f"{bytes_per_parameter('bc', 1)} bytes a parameter for two updates instead of {2 * (12 + 2 + 12 + 2)}"
+    target = f"{bytes_per_parameter('iql', 2)} instead of {2 * (16 + 2 + 16 + 4)} in IQL"
+    assert f"{shown}, and {target}" in text_of("docs/kernels.md")
+    merged = [row["pass"] for row in rows if "reduce" in row["pass"] and row["written"] > 2**24]
+    assert not merged  # no sum in a large pass
+
+
 def found_for(rows: dict[Any, Any], names: tuple[str, ...], kernels: str) -> list[dict[str, Any]]:
     return [rows[name, 64 if name == "cql" else 256, kernels] for name in names]
 

@@ -71,8 +71,9 @@ def _last_from(layer: Any, gradient: Any, last: Any) -> Any:
     \cdot \partial_w + b\,\partial_b`, since both are the sum of :math:`g\,v\,\max(0, w \cdot h + b)`.
     """
     # Without the barrier XLA would take weights that are not rounded, which Adam's pass reads too, and merge the two passes.
-    weight, (d_weight, d_bias), bias = *barrier((layer[0], gradient)), layer[1]
-    summed = jnp.sum(weight.astype(F32) * d_weight.astype(F32), axis=1) + bias.astype(BF16).astype(F32) * d_bias
+    weight, (d_weight, d_bias) = barrier((layer[0], gradient))
+    bias = layer[1].astype(BF16).astype(F32)
+    summed = jnp.sum(weight.astype(F32) * d_weight.astype(F32), axis=1) + bias * d_bias
     return (summed / jnp.where(last == 0, 1, last).astype(F32))[..., None]
 
 
