@@ -21,6 +21,7 @@ from statistics import fmean
 from textwrap import fill
 
 from measure import RESULTS
+from upweight.recipes.tasks import MUJOCO_TASKS, TASKS
 from upweight.report.figures.drawing import as_file
 from upweight.report.figures.figures import ReportFigure, all_figures
 from upweight.report.names import DatasetName
@@ -208,7 +209,7 @@ def mean_rows(study: Study) -> Rows:
         seeds = min(score.seeds for score in table.scores)
         head = f"**{table.method}**, {study.results.updates[table.method]:,} updates, {seeds} seeds"
         if (tasks := _tasks(table)) < all_tasks:
-            *others, last = sorted(task.capitalize() for task in tasks)
+            *others, last = (TASKS[task].env_id.split("-")[0] for task in MUJOCO_TASKS if task in tasks)
             head += f", {' and '.join([', '.join(others), last] if others else [last])} only"
         rows.append((head, *[""] * len(SIGMAS)))
         rows += [(name, *_means(table, place)) for place, name in enumerate(table.weightings)]
