@@ -62,22 +62,20 @@ def forward(x: Any, first: Any, middle: Any, last: Any, *, keep: tuple[int, ...]
 def backward(x: Any, first: Any, weights: Any, last: Any, g: Any, words: Any) -> tuple[list[Any], Any]:
     """Gradients before the ReLUs [N, R, 256] of all layers but the first, and of the first weights [N, P, 256].
 
-    ``x`` [A, P, R]: inputs, transposed. ``weights`` [N, 256, 256]: of the middle layers. ``last`` [N, 256] in float32 with
-    gradients of outputs ``g`` [N, R], or [N, 16, 256] and [N, R, 16] in bfloat16. ``words``: the layers' masks. With wide inputs
-    the first layer is among those whose gradients leave, and None is in the place of its weights'. Without inputs (None), but
-    with the ``first`` weights transposed [N, 256, 64]: none, and gradients of the inputs [N, R, 64] through each network.
+    ``x`` [A, P, R]: inputs, transposed. ``weights`` [N, 256, 256]: of the middle layers. ``last`` [N, 256] with gradients of the
+    output ``g`` [N, R] in float32, or [N, 16, 256] and [N, R, 16]. ``words``: the layers' masks. With wide inputs the first layer
+    is among those whose gradients leave, and None is in the place of its weights'. Without inputs (None), but with the ``first``
+    weights transposed [N, 256, 64]: none, and gradients of the inputs [N, R, 64] through each network.
     """
     (networks, rows, *_), depth, several, to_inputs = g.shape, len(words), last.ndim > 2, x is None
     tiles, width = t.Tiles(networks, rows // TILE), WIDE if to_inputs else x.shape[1]
     sums = width < WIDE
     inputs = {"g": g, "last": last, "weights": weights, "words": words, "x": x if sums else None, "first": first}
     delta = None if to_inputs else _array((networks, rows, UNITS), BF16)
-    # A sum is of one warpgroup in one unit.
-    y = (
-        _array((networks, rows, width) if to_inputs else (2 * tiles.units, width, UNITS), F32)
-        if sums or to_inputs
-        else None
-    )
+    shape = (
+        (networks, rows, width) if to_inputs else (2 * tiles.units, width, UNITS)
+    )  # a sum is of a warpgroup in a unit
+    y = _array(shape, F32) if sums or to_inputs else None
     outputs = {"deltas": [None if sums else delta, *[delta] * (depth - 1)], "y": y}
     scratch = {
         "last": t.shared(2, *last.shape[1:], swizzle=32 if several else None),
