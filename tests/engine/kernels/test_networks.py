@@ -11,7 +11,7 @@ import pytest
 from support import kernels as written_out
 from upweight.engine.kernels import networks as module
 from upweight.engine.kernels.networks import networks
-from upweight.engine.kernels.tiles import gpu
+from upweight.engine.kernels.tiles import Tiles, gpu
 from upweight.engine.nn import Compute, Linear, apply_stacked
 
 pytestmark = pytest.mark.slow
@@ -28,6 +28,7 @@ def kernels(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> 
             monkeypatch.setattr(module, name, getattr(written_out, name))
     elif jax.__version_info__ < (0, 11):
         pytest.skip("the kernels need jax 0.11")
+    monkeypatch.setitem(Tiles.__init__.__kwdefaults__, "per_unit", 1)  # so that a few rows are several units
     return request.param
 
 

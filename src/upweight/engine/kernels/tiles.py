@@ -4,7 +4,7 @@ A kernel is one wave of blocks, one on each multiprocessor, which stay until all
 compute, 64 rows each, and the third only copies, ahead of them, into shared memory.
 
     tile      128 rows of one network's input: 64 for each computing warpgroup
-    unit      up to 8 tiles of one network, done by one block; more would find fewer weights in the L2 cache
+    unit      up to 10 tiles of one network, done by one block; more would find fewer weights in the L2 cache
     chunk     a quarter of a weight matrix [256, 256] in bfloat16, 32 kB: what one slot of the ring of weights holds
 """
 
@@ -31,7 +31,7 @@ _SHARED_MEMORY, _BARRIERS = 232_448, 1024  # bytes that a block can have, and of
 class Tiles:
     """Networks x tiles as units of work; block b does the units b, b + blocks, b + 2 blocks, ..."""
 
-    def __init__(self, networks: int, per_network: int, *, per_unit: int = 8, rows: int = TILE) -> None:
+    def __init__(self, networks: int, per_network: int, *, per_unit: int = 10, rows: int = TILE) -> None:
         self.per_network, self.per_unit, self.rows = per_network, per_unit, rows
         self.splits = -(-per_network // per_unit)  # units of a network
         self.units = networks * self.splits
