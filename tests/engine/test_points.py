@@ -201,3 +201,10 @@ def test_what_cannot_work_is_said_before_anything_is_written(
     with pytest.raises(uw.UpweightError, match=message):
         uw.train(dataset, runs(name), num_updates=20, output=tmp_path / "out", **options)
     assert not (tmp_path / "out").exists()
+
+
+def test_what_would_do_nothing_is_refused() -> None:
+    with pytest.raises(uw.ConfigError, match="evaluate_with: needs evaluate_every"):
+        uw.train(dataset_for("bc"), runs("bc"), num_updates=1, evaluate_with=uw.Evaluator("Hopper-v5"))
+    with pytest.raises(uw.ConfigError, match="callbacks: expected a list of functions, found one"):
+        uw.train(dataset_for("bc"), runs("bc"), num_updates=1, callbacks=print)  # type: ignore[arg-type]

@@ -91,6 +91,9 @@ def test_a_horizon_marks_cuts_by_the_collector(tmp_path: Path) -> None:
     ds = uw.load(write(tmp_path / "a.hdf5"), horizon=1000)
     assert ds.complete.tolist() == [True, False]  # the terminated one is complete at any length
     assert uw.load(write(tmp_path / "a.hdf5"), horizon=3).complete.all()
+    for odd in ("1000", True, 12.5, 0):
+        with pytest.raises(uw.DatasetError, match="horizon: expected a whole number of at least 1, found"):
+            uw.load(write(tmp_path / "a.hdf5"), horizon=odd)
     with pytest.raises(uw.DatasetError, match="horizon"):
         uw.load(write(tmp_path / "a.hdf5"), horizon=0)
 

@@ -71,6 +71,45 @@ class TestCsv:
         with pytest.raises(uw.DatasetError, match="expected a table .* found int"):
             uw.load(3)
 
+    @pytest.mark.parametrize("ids", [("20240315000000000001", "20240315000000000002"), ("7", "007"), ("1E5", "100000")])
+    def test_what_tells_episodes_apart_is_text(self, tmp_path: Path, ids: tuple[str, str]) -> None:
+        rows = "".join(f"{name},{step},1,0,{step}\n" for name in ids for step in range(3))
+        (tmp_path / "log.csv").write_text(f"id,t,x,a,r\n{rows}")
+        layout = {"episode": "id", "observations": "x", "actions": "a", "rewards": "r", "ends": "terminated"}
+        assert uw.load(tmp_path / "log.csv", **layout).lengths.tolist() == [3, 3]
+        frame = pd.DataFrame({"id": [2.0**60, 2.0**61], "x": 1.0, "a": 0.0, "r": 0.0})
+        with pytest.raises(uw.DatasetError, match="rounded numbers such as .* read the column as text"):
+            uw.load(frame, **layout)
+
+    @pytest.mark.parametrize("given", [["01", "02", "10"], None])
+    def test_categories_are_as_they_are_written(self, tmp_path: Path, given: list[str] | None) -> None:
+        (tmp_path / "log.csv").write_text(
+            "id,x,a,r\n" + "".join(f"1,0,{code},0\n" for code in ("10", "02", "01", "10"))
+        )
+        categories = "a" if given is None else {"a": given}
+        layout = {"episode": "id", "observations": "x", "actions": "a", "rewards": "r", "ends": "terminated"}
+        found = uw.load(tmp_path / "log.csv", categories=categories, **layout)
+        assert found.actions.tolist() == [2, 1, 0, 2] and found.metadata["categories"] == {"a": ["01", "02", "10"]}
+
+    def test_categories_that_are_numbers_may_be_written_as_text(self, tmp_path: Path) -> None:
+        (tmp_path / "log.csv").write_text("id,x,a,r\n1,0,7,0\n1,0,10,0\n1,0,7,1\n")
+        layout = {"episode": "id", "observations": "x", "actions": "a", "rewards": "r", "ends": "terminated"}
+        for categories in ("a", {"a": [7, 10]}, {"a": ["7", "10"]}):
+            assert uw.load(tmp_path / "log.csv", categories=categories, **layout).actions.tolist() == [0, 1, 0]
+
+    @pytest.mark.parametrize(
+        ("encoding", "text"), [("cp1252", "id,x,a,r\n1,0,Müller,0\n"), ("utf-16", "id,x,a,r\n1,0,b,0\n")]
+    )
+    def test_other_encodings_are_named(self, tmp_path: Path, encoding: str, text: str) -> None:
+        (tmp_path / "log.csv").write_text(text, encoding=encoding)
+        with pytest.raises(uw.DatasetError, match="expected text in UTF-8, found another encoding"):
+            uw.load(tmp_path / "log.csv", episode="id", observations="x", actions="a", rewards="r", categories="a")
+
+    def test_a_frame_with_a_repeated_column(self) -> None:
+        frame = pd.DataFrame([[1, 0.0, 0, 0.0, 5.0]], columns=["id", "x", "a", "r", "x"])
+        with pytest.raises(uw.DatasetError, match="expected one column 'x', found several"):
+            uw.load(frame, episode="id", observations=["x"], actions="a", rewards="r", ends="terminated")
+
     @pytest.mark.parametrize("delimiter", [";", "\t", "|"])
     def test_other_delimiters_packed_with_a_mark_in_front(self, tmp_path: Path, delimiter: str) -> None:
         text = ROWS.replace('"two\nlines"', "x").replace('"a, b"', "y").replace(",", delimiter)

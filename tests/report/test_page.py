@@ -9,7 +9,7 @@ import pandas
 import pytest
 
 from support.results import add_runs, data_spec, make_study
-from upweight.base.errors import DatasetError
+from upweight.base.errors import DatasetError, UpweightWarning
 from upweight.cli.main import main
 from upweight.report.page import write_report
 from upweight.studies.store import Store
@@ -222,6 +222,30 @@ def test_names_are_escaped(tmp_path: Path) -> None:
     page = (tmp_path / "out.html").read_text()
     assert "<script" not in page
     assert page.count("script&gt;") > 4
+
+
+def test_files_of_an_earlier_report_go_and_others_stay(tmp_path: Path) -> None:
+    for algorithm in ("td3_bc", "bc"):
+        store = Store(tmp_path / algorithm, create=True)
+        for sampler in ("Uniform", "RW"):
+            add_runs(store, data_spec("hopper-medium"), sampler, [0.5, 0.6], algorithm=algorithm)
+        write_report(store.path, tmp_path / "out.html", resamples=RESAMPLES)
+        (tmp_path / "out" / "notes.md").write_text("my own")
+    names = {path.name for path in (tmp_path / "out").iterdir()}
+    assert {"notes.md", "scores-bc.csv"} <= names and "scores-td3-bc.csv" not in names
+
+
+def test_a_run_that_was_not_evaluated_has_no_score(tmp_path: Path) -> None:
+    store = Store(tmp_path / "results", create=True)
+    for sampler in ("Uniform", "RW"):
+        add_runs(store, data_spec("hopper-medium"), sampler, [0.5, 0.6])
+    run_id = add_runs(store, data_spec("hopper-expert"), "RW", [0.0], algorithm="iql")[0]
+    record = store.run(run_id)
+    store.write_run(run_id, {**record, "returns": [], "score": None, "mean_return": None})
+    with pytest.warns(UpweightWarning, match="not evaluated"):
+        write_report(store.path, tmp_path / "out.html", resamples=RESAMPLES)
+    (line,) = [line for line in (tmp_path / "out.html").read_text().splitlines() if run_id in line]
+    assert '<td class="number">-</td>' in line and "not shown: not evaluated" in line
 
 
 def test_bad_input(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

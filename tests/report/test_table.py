@@ -47,6 +47,11 @@ def test_markdown() -> None:
     assert "One." not in as_markdown(TABLE, notes=False)
 
 
+def test_markdown_escapes() -> None:
+    table = replace(TABLE, rows=(Row(("sweet", "a|b", "1", "2"), ""),))
+    assert r"| sweet | a\|b | 1 | 2 |" in as_markdown(table)
+
+
 def test_latex() -> None:
     assert as_latex(TABLE).splitlines() == [
         "% needs \\usepackage{booktabs}",

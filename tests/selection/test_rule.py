@@ -77,16 +77,18 @@ def test_equal_estimates_beat_nothing() -> None:
 def test_estimates_that_hardly_any_episode_was_worth_are_a_veto() -> None:
     few, none = (evidence("a", 98, 99, 100, reached=count) for count in (1, 0))
     decision = SelectionRule().decide([few, evidence("b", 18, 19, 20, reached=5)], BC)
-    assert decision.chosen == 1 and decision.verdicts[0] == "only 1 of the logged episodes returned as much"
+    assert (
+        decision.chosen == 1 and decision.verdicts[0] == "only 1 of the logged episodes was worth as much, discounted"
+    )
     alone = SelectionRule().decide([none], BC)
     assert (
         alone.chosen is None
-        and "no candidate can be judged (a: none of the logged episodes returned as much)" in alone.reason
+        and "no candidate can be judged (a: none of the logged episodes was worth as much, discounted)" in alone.reason
     )
     assert SelectionRule(min_reached=0).decide([none], BC).chosen == 0
     second = SelectionRule().decide([none, evidence("b", 9, 10, 11)], BC)
     assert second.reason.endswith(
-        "BC on all data at 10; a is estimated at 99, but none of the logged episodes returned as much"
+        "BC on all data at 10; a is estimated at 99, but none of the logged episodes was worth as much, discounted"
     )
 
 

@@ -162,12 +162,15 @@ class TestWithEstimatesGiven:
         rivals = [told(made(-50.0), f"rw temperature=0.{digit}") for digit in (1, 2)]
         found = select([*rivals, made(-DIVERGES), made(0.0, "uniform")], log, **{**QUICK, "rule": uw.SelectionRule()})
         assert [each.verdict for each in found.standings[:3]] == [
-            *["none of the logged episodes returned as much"] * 2,
+            *["none of the logged episodes was worth as much, discounted"] * 2,
             "2 of 2 evaluations diverged",
         ]
         text = str(found)
         assert text.count("vetoed (1)\n") == 2 and text.count("vetoed (2)\n") == 1
-        assert "\n\n(1) none of the logged episodes returned as much\n(2) 2 of 2 evaluations diverged\n\n" in text
+        assert (
+            "\n\n(1) none of the logged episodes was worth as much, discounted\n(2) 2 of 2 evaluations diverged\n\n"
+            in text
+        )
         assert "(2) 2 of 2 evaluations diverged" in found._repr_html_()
         assert max(map(len, text.splitlines())) <= 120
         assert found.to_dict()["candidates"][2]["verdict"] == "2 of 2 evaluations diverged"
@@ -240,7 +243,7 @@ def test_what_no_episode_was_worth_is_not_chosen(log: uw.Dataset, found: uw.Sele
     handed_out = good.evidence.estimates.mean(axis=1).max()
     assert good.evidence.reached == (values >= handed_out).sum() < 5 <= found.standings[-1].evidence.reached
     careful = select(POLICIES, log, **{**QUICK, "rule": uw.SelectionRule()})
-    assert careful.chosen is None and "but none of the logged episodes returned as much" in careful.reason
+    assert careful.chosen is None and "but none of the logged episodes was worth as much, discounted" in careful.reason
 
 
 def test_what_an_episode_was_worth() -> None:

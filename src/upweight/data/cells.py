@@ -12,6 +12,7 @@ from upweight.base.names import closest
 from upweight.data.validate import NUMERIC_KINDS
 
 _MOST_CATEGORIES = 1000
+_MOST_EXACT = 2.0**53  # from which floats are not every whole number
 
 
 def numbers(cells: NDArray[Any], *, name: str, source: str, or_categories: bool = False) -> NDArray[Any]:
@@ -50,6 +51,11 @@ def numbers(cells: NDArray[Any], *, name: str, source: str, or_categories: bool 
 def identifiers(cells: NDArray[Any], *, name: str, source: str) -> NDArray[Any]:
     """``cells`` [M] as what tells episodes apart: numbers, dates or text, of one kind, in every row."""
     _check_present(cells, name, source)
+    if cells.dtype.kind == "f" and (np.abs(cells) >= _MOST_EXACT).any():
+        raise DatasetError(
+            f"{source}: column {name!r}: expected what tells episodes apart, found rounded numbers such as {cells.max()!r}, "
+            "which several may share; read the column as text"
+        )
     return cells.astype(str) if cells.dtype == object and len(set(map(type, cells.tolist()))) > 1 else cells
 
 
@@ -85,12 +91,13 @@ def encode(
         )
     categories = sorted(found, key=lambda value: (isinstance(value, str), value)) if given is None else list(given)
     _warn_of_spellings(categories, name, source)
+    numbered = {each: number for number, value in enumerate(categories) for each in (str(value), value)}
     for value in found:
-        if value not in categories:
+        if value not in numbered and str(value) not in numbered:
             near = closest(str(value), map(str, categories))
             meant = f"; did you mean {near[0]!r}?" if near else ""
             raise DatasetError(f"{source}: column {name!r}: {value!r} is none of its categories {categories}{meant}")
-    numbered = {value: number for number, value in enumerate(categories)}
+        numbered.setdefault(value, numbered.get(str(value), -1))
     return np.array([numbered.get(value, -1) for value in seen], np.int64)[places], categories
 
 

@@ -188,9 +188,10 @@ class _Table:
             raise DatasetError(
                 f"{source}: expected a table (pandas, polars, Arrow or a mapping of columns), found {type(frame).__name__}"
             )
-        self._names = {str(name): name for name in (given() if callable(given) else given)}
+        every = list(given() if callable(given) else given)
+        self._names = {str(name): name for name in every}
         self._frame, self._layout, self._source = frame, layout, source
-        self.chosen = choose_columns([str(name) for name in self._names], layout, source=source, beside=beside)
+        self.chosen = choose_columns([str(name) for name in every], layout, source=source, beside=beside)
         self.categories: dict[str, list[Any]] = {}  # those found, by column
         (episode,) = self.chosen["episode"]
         self.num_rows = len(self._frame[self._names[episode]])
@@ -272,6 +273,7 @@ class _Table:
                     "where that means a reward of 0, say missing_rewards='zero' (--missing-rewards zero)"
                 )
             rewards = np.where(empty, rewards.dtype.type(0), rewards)
+        check_filled({name: rewards}, part="rewards", source=self._source)
         return as_rewards(rewards, key=name, num_steps=self.num_rows, source=self._source)[self.order]
 
     def score(self, episodes: Episodes) -> NDArray[np.float64]:

@@ -58,8 +58,10 @@ def as_flags(values: Any, *, key: str, num_steps: int | None = None, source: str
         return array
     flags = array == 1
     if not (flags | (array == 0)).all():
-        odd = array[~(flags | (array == 0))][0]
-        raise DatasetError(f"{source}: key {key!r}: expected only 0 and 1 (or booleans), found {odd}")
+        wrong = ~(flags | (array == 0))
+        odd = array[wrong][0]
+        empty = f" in {int(wrong.sum()):,} rows; write 0 where a cell is empty" if odd != odd else ""
+        raise DatasetError(f"{source}: key {key!r}: expected only 0 and 1 (or booleans), found {odd}{empty}")
     return flags
 
 

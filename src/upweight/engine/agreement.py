@@ -50,7 +50,8 @@ class Agreement:
             return f"takes the same action everywhere{', at the bounds' if self.at_bounds else ''}"
         if clones and self.error >= _NO_BETTER * self.constant:
             return (
-                f"copies {'held-out episodes' if self.held_out else 'the log'} no better than the best constant action"
+                f"copies {'held-out episodes' if self.held_out else 'the log'} no better than the best constant action, or by "
+                f"less than {1 - _NO_BETTER:.0%}"
             )
         return None
 

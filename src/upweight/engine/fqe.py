@@ -35,6 +35,7 @@ from upweight.base.interrupts import interrupts_wait
 from upweight.base.progress import report
 from upweight.base.text import Shown
 from upweight.data.dataset import Dataset
+from upweight.data.endings import lost_rewards_note, time_limit_note
 from upweight.data.success import NO_REWARDS
 from upweight.data.validate import as_episode_index
 from upweight.engine.advance import advances, speed
@@ -274,15 +275,9 @@ def _check_data(part: Dataset) -> None:
             f"{part.source}: fitted Q evaluation needs at least 2 episodes, found {part.num_episodes}: one beginning says "
             "nothing of others. Cut a long log into episodes, or hold out more of them"
         )
-    ended = part.lengths[part.episodes.terminated]
-    if len(ended) > 1 and ended.min() == ended.max() > 1 and ended[0] == part.lengths.max():
-        warnings.warn(
-            f"{part.source}: {len(ended):,} episodes end in a terminal state after exactly {ended[0]:,} steps, the longest that "
-            "there are: a time limit? What comes after a terminal state is worth nothing. If the recording only stopped there, "
-            "say ends='truncated' (--ends truncated)",
-            UpweightWarning,
-            stacklevel=3,
-        )
+    for look in (lost_rewards_note, time_limit_note):
+        if (note := look(part)) is not None:
+            warnings.warn(note, UpweightWarning, stacklevel=3)
 
 
 def _check_policies(dataset: Dataset, policies: Sequence[Policy]) -> None:

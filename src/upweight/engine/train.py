@@ -21,6 +21,7 @@ from upweight.base.interrupts import Interrupts, interrupts_wait
 from upweight.base.progress import report, showing
 from upweight.data.action_codes import codes_note, unused_note
 from upweight.data.dataset import Dataset
+from upweight.data.endings import lost_rewards_note
 from upweight.data.holdout import held_out_episodes
 from upweight.engine.advance import Advance, advances, speed
 from upweight.engine.agreement import Comparison
@@ -130,6 +131,10 @@ def train(
     for name, value in counts.items():
         if value is not None:
             whole_number(name, value, least=1, error=ConfigError)
+    if evaluate_with is not None and evaluate_every is None:
+        raise ConfigError("evaluate_with: needs evaluate_every, the updates between two evaluations")
+    if callable(callbacks):
+        raise ConfigError("callbacks: expected a list of functions, found one; put it into a list")
     if output is None and (resume or deadline is not None):
         raise ConfigError("resume and a deadline need an output folder, with what was done until then")
     dataset, chosen = as_dataset(dataset), choose_devices(devices)
@@ -169,8 +174,8 @@ def _check(
     check_runs(dataset, runs)
     held = None if holdout is None else held_out_episodes(dataset, holdout)
     runs = runs if held is None else [without_episodes(run, held, dataset) for run in runs]
-    for note in (codes_note(dataset), unused_note(dataset)):
-        if note is not None:
+    for look in (codes_note, unused_note, lost_rewards_note):
+        if (note := look(dataset)) is not None:
             warnings.warn(note, UpweightWarning, stacklevel=3)
     warn_of_scale(dataset, runs)
     return runs, Comparison(dataset, runs, held)

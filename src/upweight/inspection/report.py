@@ -11,6 +11,7 @@ from upweight.base.errors import WeightingError, collecting_warnings, naming_mem
 from upweight.base.text import Shown, number
 from upweight.data.action_codes import codes_note, unused_note
 from upweight.data.dataset import Dataset
+from upweight.data.endings import lost_rewards_note
 from upweight.data.reference_scores import misfit, normalize_returns, reference_scores
 from upweight.data.statistics import positive_sided_variance
 from upweight.data.success import NO_REWARDS
@@ -126,7 +127,7 @@ def inspect(
     if dataset.labels is not None:
         names, counts = np.unique(dataset.labels, return_counts=True)
         labels = {str(name): int(count) for name, count in zip(names, counts, strict=True)}
-    lengths, notes = dataset.lengths, (codes_note(dataset), unused_note(dataset))
+    lengths, notes = dataset.lengths, [look(dataset) for look in (codes_note, unused_note, lost_rewards_note)]
     return Inspection(
         source=dataset.source,
         num_episodes=dataset.num_episodes,

@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 import upweight.io as folder
+from upweight.base.checks import whole_number
 from upweight.base.errors import DataLossWarning, DatasetError
 from upweight.base.files import atomic_target
 from upweight.base.names import hint
@@ -78,8 +79,7 @@ def load(
         dataset = dataset.with_num_actions(num_actions)
     if horizon is None:
         return dataset
-    if horizon < 1:
-        raise DatasetError(f"expected a horizon of at least one step, found {horizon}")
+    whole_number("horizon", horizon, least=1, error=DatasetError)
     return dataset.mark_incomplete(np.flatnonzero(dataset.episodes.truncated & (dataset.lengths < horizon)))
 
 
@@ -168,12 +168,15 @@ def _recognise(path: Path) -> Format:
                 return format_
     what = "folder" if path.is_dir() else "file"
     known = ", ".join(f"{format_.name} ({format_.description})" for format_ in formats().values())
-    raise DatasetError(f"{path}: not a {what} in a known format.{describe(path)} Known are {known}, and tables in CSV")
+    raise DatasetError(
+        f"{path}: not a {what} in a known format.{describe(path)} Known are {known}, and tables in CSV "
+        f"(*.csv, *.tsv; by another name with format='csv', --input-format csv)"
+    )
 
 
 def _named_format(name: str) -> Format:
     if name not in formats():
-        raise DatasetError(f"unknown format {name!r}; {hint(name, formats())}")
+        raise DatasetError(f"unknown format {name!r}; {hint(str(name), formats())}")
     return formats()[name]
 
 

@@ -23,7 +23,9 @@ from upweight.io.format import reading, starts_with
 from upweight.io.parquet import is_own, shards
 
 CSV = "csv"
-Choice = Callable[[Sequence[str], Path], list[str]]  # the columns to read, of those that a file has
+# The columns to read, of those that a file has, and whether they hold names of things: "007" is no number then.
+Choice = Callable[[Sequence[str], Path], dict[str, bool]]
+_NAMES_OF_THINGS = ("episode", "label", "categories")
 _PURPOSE = "reading CSV files"
 _CSV_ENDING = r"\.(csv|tsv)(\.(gz|bz2|zst))?$"
 _DELIMITERS = ",;\t|"  # that the header is looked at for
@@ -56,9 +58,10 @@ def read_beside(path: Path, format: str | None, options: Mapping[str, Any], part
 
 
 def _columns(path: Path, layout: Mapping[str, Any], beside: Sequence[str] = ()) -> dict[str, NDArray[Any]]:
-    def choose(names: Sequence[str], file: Path) -> list[str]:
+    def choose(names: Sequence[str], file: Path) -> dict[str, bool]:
         chosen = choose_columns(names, _columns_only(layout), source=str(file), beside=beside)
-        return list(dict.fromkeys(name for group in chosen.values() for name in group))
+        names_of_things = {name for part in _NAMES_OF_THINGS for name in chosen.get(part, ())}
+        return {name: name in names_of_things for group in chosen.values() for name in group}
 
     files = _parquet_files(path)
     return _read_parquet(files, choose) if files else _read_csv(path, choose)
@@ -74,26 +77,60 @@ def _read_csv(path: Path, choose: Choice) -> dict[str, NDArray[Any]]:
     with reading(path, "the header"):
         names, delimiter = _header(path)
     wanted = choose(names, path)
+    options = {
+        "parse_options": pa_csv.ParseOptions(delimiter=delimiter, newlines_in_values=True),
+        "convert_options": pa_csv.ConvertOptions(
+            include_columns=list(wanted),
+            column_types={name: "string" for name, is_name in wanted.items() if is_name},
+            strings_can_be_null=True,
+        ),
+    }
     with reading(path, "the rows"):
-        table = pa_csv.read_csv(
-            path,
-            parse_options=pa_csv.ParseOptions(delimiter=delimiter, newlines_in_values=True),
-            convert_options=pa_csv.ConvertOptions(include_columns=wanted, strings_can_be_null=True),
-        )
+        try:
+            table = pa_csv.read_csv(path, **options)
+        except ValueError as error:  # of Arrow's
+            if "UTF8" in str(error):
+                raise DatasetError(_not_utf8(path)) from None
+            raise
         columns = {}
-        for name in wanted:  # one at a time: the table shrinks as the arrays grow
-            columns[name] = _array(table.column(name), name, path)
+        for name, is_name in wanted.items():  # one at a time: the table shrinks as the arrays grow
+            column = table.column(name)
+            if str(column.type) == "binary":
+                raise DatasetError(_not_utf8(path))
+            columns[name] = _array(_as_written(column) if is_name else column, name, path)
             table = table.drop_columns([name])
     return columns
+
+
+def _as_written(column: Any) -> Any:
+    """A column of text as whole numbers, if that says the same: not where there are leading zeros, or too many digits."""
+    pa = require("pyarrow", extra="parquet", purpose=_PURPOSE)
+    try:
+        numbers = column.cast("int64")
+    except pa.ArrowInvalid:
+        return column
+    return numbers if numbers.cast("string").equals(column) else column
+
+
+def _not_utf8(path: Path) -> str:
+    return f"{path}: expected text in UTF-8, found another encoding; save the table as UTF-8 (in Excel: CSV UTF-8)"
 
 
 def _header(path: Path) -> tuple[list[str], str]:
     """Names of the columns, and what stands between them: of the usual signs, the one that is most frequent there."""
     pa = require("pyarrow", extra="parquet", purpose=_PURPOSE)
     with pa.input_stream(str(path), compression="detect") as stream:
-        lines = stream.read(_HEADER_BYTES).decode("utf-8-sig", errors="replace").splitlines()
-    if not lines:
+        beginning = stream.read(_HEADER_BYTES)
+    if not beginning:
         raise DatasetError(f"{path}: the file is empty")
+    try:
+        lines = beginning.splitlines()[0].decode("utf-8-sig").splitlines()
+    except UnicodeDecodeError:
+        raise DatasetError(_not_utf8(path)) from None
+    if not lines or "\0" in lines[0]:
+        raise DatasetError(
+            _not_utf8(path) if lines else f"{path}: expected names of columns in the first line, found none"
+        )
     delimiter = max(_DELIMITERS, key=lines[0].count)
     return next(csv.reader(lines[:1], delimiter=delimiter)), delimiter
 
@@ -105,7 +142,7 @@ def _read_parquet(files: Sequence[Path], choose: Choice) -> dict[str, NDArray[An
     parts: dict[str, list[NDArray[Any]]] = {name: [] for name in wanted}
     for file in files:
         with reading(file, "the rows"):
-            table = read_columns(file, wanted)
+            table = read_columns(file, list(wanted))
             for name in wanted:
                 parts[name].append(_array(table.column(name), name, file))
     return {name: arrays[0] if len(arrays) == 1 else np.concatenate(arrays) for name, arrays in parts.items()}

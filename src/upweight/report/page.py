@@ -1,5 +1,7 @@
 """A report: one self-contained page of HTML (``page.html`` filled in), and its tables and figures as files beside it."""
 
+import math
+import re
 import warnings
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
@@ -12,7 +14,7 @@ from upweight.base.errors import DatasetError, UpweightWarning
 from upweight.base.files import atomic_target
 from upweight.data.reference_scores import D4RL_REFERENCE_SCORES
 from upweight.report.figures.drawing import as_file
-from upweight.report.figures.figures import ReportFigure, all_figures, losses_figure, overview_figure
+from upweight.report.figures.figures import FIGURE_NAMES, ReportFigure, all_figures, losses_figure, overview_figure
 from upweight.report.points import CHOSEN, best_point, best_table
 from upweight.report.results import ReportRun, Results, collect
 from upweight.report.statistics.bootstrap import FEW_RUNS
@@ -23,6 +25,9 @@ from upweight.report.verdict import verdict
 from upweight.studies.readers import open_store
 
 _USUAL_STORE = "results"  # says nothing
+_OURS = re.compile(  # names of a report's files
+    rf"(scores-.*|aggregates|best-points|datasets)\.(csv|tex|md)|({'|'.join(FIGURE_NAMES)})-\d+\.svg"
+)
 
 
 def write_report(
@@ -58,9 +63,13 @@ def write_report(
     report = make_report(results, Intervals(seed, resamples))
     text = render_page(report, created or datetime.now(UTC), title)
     folder.mkdir(parents=True, exist_ok=True)
-    for name, content in report.files():
+    files = dict(report.files())
+    for name, content in files.items():
         with atomic_target(folder / name) as target:
             target.write_text(content, encoding="utf-8")
+    for path in folder.iterdir():
+        if _OURS.fullmatch(path.name) and path.name not in files:  # of the report that was there before
+            path.unlink()
     with atomic_target(page) as target:
         target.write_text(text, encoding="utf-8")
     return folder
@@ -262,7 +271,8 @@ def _runs(runs: Sequence[ReportRun]) -> str:
     for run in runs:
         status = f"{run.status}; not shown: {run.left_out}" if run.left_out else run.status
         words = (run.dataset.name, run.method, run.weighting.name)
-        numbers = (str(run.seed), f"{run.updates:,}", score_text(run.score, normalized=run.normalized))
+        score = "-" if math.isnan(run.score) else score_text(run.score, normalized=run.normalized)
+        numbers = (str(run.seed), f"{run.updates:,}", score)
         cells = [f"<td><code>{escape(run.run_id)}</code></td>", *(f"<td>{escape(word)}</td>" for word in words)]
         cells += [*(f'<td class="number">{escape(number)}</td>' for number in numbers), f"<td>{escape(status)}</td>"]
         cells += [f"<td>{_best(run)}</td>"] if chosen else []

@@ -16,7 +16,7 @@ NOT_EVALUATED = "not evaluated"
 class RunScore:
     """What a run counts as; ``left_out`` says why it has no score that could stand beside the others."""
 
-    value: float
+    value: float  # NaN if it is left out
     normalized: bool
     diverged: bool
     left_out: str = ""
@@ -59,10 +59,10 @@ def _count(record: Record, value: float | None, worst: float, *, normalized: boo
     if value is not None:
         return RunScore(value, normalized, diverged=False)
     if not record["returns"]:
-        return RunScore(RANDOM_POLICY, normalized, record["status"] == "diverged", left_out=NOT_EVALUATED)
+        return RunScore(math.nan, normalized, record["status"] == "diverged", left_out=NOT_EVALUATED)
     if record["status"] != "diverged" and _finite(record.get("mean_return")) is not None:
         reason = "no normalised score, unlike others on its dataset"
-        return RunScore(RANDOM_POLICY, normalized, diverged=False, left_out=reason)
+        return RunScore(math.nan, normalized, diverged=False, left_out=reason)
     return RunScore(min(RANDOM_POLICY, worst) if normalized else worst, normalized, diverged=True)
 
 

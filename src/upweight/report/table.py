@@ -73,7 +73,8 @@ def as_markdown(table: Table, *, notes: bool = True) -> str:
     lines = [table.columns, ("---",) * len(table.columns)]
     lines += [tuple(map(_markdown_cell, row.cells)) for row in table.rows]
     lines += [(f"*{table.footer[0]}*", *table.footer[1:])] if table.footer else []
-    text = "".join(f"| {' | '.join(line)} |\n" for line in lines)
+    joined = [" | ".join(cell.replace("|", r"\|") for cell in line) for line in lines]
+    text = "".join(f"| {line} |\n" for line in joined)
     return f"{text}\n{' '.join(table.notes)}\n" if notes and table.notes else text
 
 

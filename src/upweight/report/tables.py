@@ -296,7 +296,9 @@ def _score(
     (others,) = uniform.values() or [None]
     return Score(
         mean=float(np.mean(values)),
-        std=float(np.std(values, ddof=1)) if len(values) > 1 else None,
+        std=float(np.std(values, ddof=1)) * bool(np.ptp(values))
+        if len(values) > 1
+        else None,  # no rounding of equal ones
         seeds=len(values),
         paper=paper,
         improvement=intervals.improvement(scores, uniform) if uniform else None,

@@ -148,7 +148,7 @@ class SelectionRule:
             return f"{candidate.outside:.0%} of its actions are outside the data"
         if candidate.reached is not None and candidate.reached < self.min_reached:
             few = f"only {candidate.reached}" if candidate.reached else "none"
-            return f"{few} of the logged episodes returned as much"
+            return f"{few} of the logged episodes was worth as much, discounted"
         return None
 
     def _why(self, winner: Evidence, baseline: Baseline, gap: float, noise: float) -> str:

@@ -268,7 +268,10 @@ def _baseline(
         best = max(clones, key=lambda each: each.mean)
         return Baseline("BC on all data", best.mean, best.spread), paired, []
     error = float(values.std(ddof=1) / np.sqrt(len(values)))
-    note = "BC on all data is not among the candidates: the choice is compared with what the logged episodes were worth"
+    missing = "is not among the candidates"
+    if any(candidate.clones_all for candidate in candidates):
+        missing = "has no estimate, because its critics diverged"
+    note = f"BC on all data {missing}: the choice is compared with what the logged episodes were worth"
     return Baseline("the log itself", float(values.mean()), error), list(evidence), [note]
 
 

@@ -46,7 +46,9 @@ class Weighting(ABC):
         """Episode weights [N]."""
         eligible = self._eligible(dataset)
         weights = np.zeros(dataset.num_episodes)
-        raw = np.asarray(self.weigh(dataset, eligible), np.float64)
+        raw = as_weights(
+            self.weigh(dataset, eligible), count=len(eligible), what=f"episode that {type(self).__name__} weighs"
+        )
         weights[eligible] = raw / raw.sum()
         return weights
 

@@ -23,6 +23,7 @@ _BY_METHOD: dict[str, tuple[str, Callable[[Results, Intervals, str], Drawing]]] 
     "temperature": ("Temperature", draw_temperature),
     "percentage": ("Percentage filtering", draw_percentage),
 }
+FIGURE_NAMES = (*_BY_METHOD, "overview", "losses")
 _RETURNS = "returns"
 _NAMES = frozenset({*_BY_METHOD, _RETURNS})
 
