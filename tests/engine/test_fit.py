@@ -1,9 +1,10 @@
 import re
+from dataclasses import replace
 
 import pytest
 
 import upweight as uw
-from support.datasets import random_dataset
+from support.datasets import random_dataset, with_arrays
 from support.policies import random_policy
 from upweight.engine.fit import check_fit
 
@@ -32,3 +33,14 @@ def test_policies_that_may_be_of_the_data_are_not_refused() -> None:
         check_fit(unsaid, [random_policy("greedy", action=3)])
     with pytest.raises(uw.DatasetError, match="number of actions: dataset has 5, the policy 4"):
         check_fit(unsaid.with_num_actions(5), [random_policy("greedy", action=4)])
+
+
+def test_categories_must_be_the_policys() -> None:
+    """Action 0 is another drug if the list is another."""
+    learned = replace(random_policy("greedy", action=4), metadata={"categories": {"drug": ["a", "b", "c", "d"]}})
+    log = random_dataset(0, discrete=True)
+    for same in (["a", "b", "c", "d"], None):
+        check_fit(with_arrays(log, metadata={} if same is None else {"categories": {"drug": same}}), [learned])
+    other = with_arrays(log, metadata={"categories": {"drug": ["b", "a", "c", "d"]}})
+    with pytest.raises(uw.DatasetError, match="dataset has the categories b, a, c, d, the policy learned with a, b"):
+        check_fit(other, [learned])

@@ -203,8 +203,6 @@ def test_what_cannot_work_is_said_before_anything_is_written(
     assert not (tmp_path / "out").exists()
 
 
-def test_what_would_do_nothing_is_refused() -> None:
-    with pytest.raises(uw.ConfigError, match="evaluate_with: needs evaluate_every"):
-        uw.train(dataset_for("bc"), runs("bc"), num_updates=1, evaluate_with=uw.Evaluator("Hopper-v5"))
+def test_a_function_is_no_list_of_callbacks() -> None:
     with pytest.raises(uw.ConfigError, match="callbacks: expected a list of functions, found one"):
         uw.train(dataset_for("bc"), runs("bc"), num_updates=1, callbacks=print)  # type: ignore[arg-type]

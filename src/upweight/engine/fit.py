@@ -12,6 +12,7 @@ from upweight.policies.policy import Policy
 _INSIDE = 0.5  # share of logged actions that must lie within a policy's bounds, or the bounds are of something else
 _REACH = 2.0  # times the data's range that a policy's bounds may span
 _LOOKED_AT = 10_000  # logged actions, evenly spaced
+_SHOWN = 8  # categories in a message
 
 
 def check_fit(dataset: Dataset, policies: Sequence[Policy], names: Sequence[str] | None = None) -> None:
@@ -34,6 +35,24 @@ def check_fit(dataset: Dataset, policies: Sequence[Policy], names: Sequence[str]
                 )
         if not policy.is_discrete:
             _check_bounds(dataset, policy, name)
+        _check_categories(dataset, policy, name)
+
+
+def _check_categories(dataset: Dataset, policy: Policy, name: str) -> None:
+    """Of columns that both know: what 0, 1, ... stand for."""
+    learned, given = (each.get("categories", {}) for each in (policy.metadata, dataset.metadata))
+    for column in learned.keys() & given.keys():
+        first, second = ([str(value) for value in each[column]] for each in (learned, given))
+        if first != second:
+            raise DatasetError(
+                f"{name}: column {column!r}: {dataset.source} has the categories {_some(second)}, the policy learned with "
+                f"{_some(first)}; give the data the policy's list (categories in a TOML file beside the table)"
+            )
+
+
+def _some(values: Sequence[str]) -> str:
+    more = f", ... ({len(values)} in all)" if len(values) > _SHOWN else ""
+    return f"{', '.join(values[:_SHOWN])}{more}"
 
 
 def _check_bounds(dataset: Dataset, policy: Policy, name: str) -> None:

@@ -131,8 +131,6 @@ def train(
     for name, value in counts.items():
         if value is not None:
             whole_number(name, value, least=1, error=ConfigError)
-    if evaluate_with is not None and evaluate_every is None:
-        raise ConfigError("evaluate_with: needs evaluate_every, the updates between two evaluations")
     if callable(callbacks):
         raise ConfigError("callbacks: expected a list of functions, found one; put it into a list")
     if output is None and (resume or deadline is not None):
@@ -220,7 +218,7 @@ class _Task:
     @property
     def about(self) -> dict[str, Any]:
         """What its policies say of where they come from."""
-        where = {key: self.dataset.metadata[key] for key in ("env_id",) if key in self.dataset.metadata}
+        where = {key: self.dataset.metadata[key] for key in ("env_id", "categories") if key in self.dataset.metadata}
         return {"num_updates": self.num_updates, "dataset": self.dataset.source, **where}
 
     def metrics_of(self, number: int, history: Sequence[Record]) -> list[Record]:
