@@ -1,11 +1,12 @@
 import warnings
+from pathlib import Path
 
 import numpy as np
 import pytest
 
 import upweight as uw
 from support.datasets import far_log, with_arrays
-from support.training import dataset_for
+from support.training import dataset_for, small_config
 from upweight.engine.prepare import action_bounds
 from upweight.engine.scale import far_columns, narrow_actions, warn_of_scale
 
@@ -92,3 +93,14 @@ def test_what_training_cannot_hold_is_refused() -> None:
     observations[13, 1] = 1e39
     with pytest.raises(uw.DatasetError, match=r"training computes in float32, .* up to 3\.4e\+38, and found larger"):
         uw.train(with_arrays(ds, observations=observations), [uw.Run("bc")], num_updates=2)
+
+
+def test_it_is_refused_before_anything_is_written(tmp_path: Path) -> None:
+    """Also where only the second of two algorithms would have seen it."""
+    ds = dataset_for("td3_bc")
+    rewards = ds.rewards.astype(np.float64)
+    rewards[7] = -1e60
+    runs = [uw.Run(small_config(name)) for name in ("bc", "td3_bc")]
+    with pytest.raises(uw.DatasetError, match="found larger rewards; drop the episodes"):
+        uw.train(with_arrays(ds, rewards=rewards), runs, num_updates=2, output=tmp_path / "runs")
+    assert not (tmp_path / "runs").exists()

@@ -110,11 +110,26 @@ def _gather_block(dataset: Dataset, method: Algorithm, index: NDArray[np.integer
         with np.errstate(over="raise"):
             np.concatenate([column.reshape(len(index), -1) for column in columns], axis=1, out=out, casting="unsafe")
     except FloatingPointError:
-        most = f"{np.finfo(out.dtype).max:.1e}"
-        raise DatasetError(
-            f"{dataset.source}: training computes in {out.dtype}, which holds numbers up to {most}, and found larger "
-            "observations, actions or rewards; drop the episodes or rescale the column"
-        ) from None
+        raise DatasetError(_too_large(dataset, out.dtype, "observations, actions or rewards")) from None
+
+
+def check_range(dataset: Dataset, setup: Setup, *, with_rewards: bool) -> None:
+    """Refuse numbers that the number type of training cannot hold, before anything is begun; of what lies in memory."""
+    columns = {"observations": dataset._observations, "actions": dataset._actions}
+    columns |= {"rewards": dataset._rewards} if with_rewards and dataset._rewards is not None else {}
+    for name, column in columns.items():
+        wider = column.dtype.kind == "f" and column.dtype.itemsize > setup.dtype.itemsize
+        if wider and not column.is_mapped:
+            most = np.finfo(setup.dtype).max
+            if any(np.abs(block).max() > most for block in blocks(dataset, name)):
+                raise DatasetError(_too_large(dataset, setup.dtype, name))
+
+
+def _too_large(dataset: Dataset, dtype: Any, what: str) -> str:
+    return (
+        f"{dataset.source}: training computes in {dtype}, which holds numbers up to {np.finfo(dtype).max:.1e}, and found larger "
+        f"{what}; drop the episodes or rescale the column"
+    )
 
 
 def _empty_rows(count: int, width: int, dtype: Any) -> NDArray[Any]:

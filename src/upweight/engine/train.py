@@ -33,7 +33,7 @@ from upweight.engine.folder import TrainingFolder, describe_training
 from upweight.engine.plan import Plan, make_plan
 from upweight.engine.points import CHOSEN, Points, make_watch
 from upweight.engine.population import Agents, Data, Interval, Program, Progress
-from upweight.engine.prepare import Part, make_agents, make_data, make_parts, make_setup
+from upweight.engine.prepare import Part, check_range, make_agents, make_data, make_parts, make_setup
 from upweight.engine.result import RunResult
 from upweight.engine.run import Run, check_runs, without_episodes
 from upweight.engine.scale import warn_of_scale
@@ -139,6 +139,7 @@ def train(
     with showing(progress), number_types(precision), compilation_cache(), naming_memory("training"):
         runs, comparison = _check(dataset, runs, holdout)
         setup, most = make_setup(dataset, precision, kernels), len(chosen)
+        check_range(dataset, setup, with_rewards=any(run.method.uses_rewards for run in runs))
         plan = make_plan(dataset, runs, setup, max_agents=max_agents, num_devices=most, kernels=kernels, stream=stream)
         parts = make_parts(dataset, runs)
         watch = None if evaluate_every is None else make_watch(evaluate_every, evaluate_with, dataset, runs, setup)
