@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 import upweight as uw
-from support.datasets import random_dataset, tiny, with_returns
+from support.datasets import random_dataset, tiny, with_arrays, with_returns
 
 
 def mixed() -> uw.Dataset:
@@ -223,3 +223,13 @@ def test_sizes_are_said_in_words() -> None:
         (line,) = [line for line in text.splitlines() if line.startswith("observations")]
         assert line.split(maxsplit=1)[1] == words
         assert "one number, discrete" in text
+
+
+def test_many_labels_and_categories_do_not_widen_the_text() -> None:
+    ds = with_returns(np.arange(240.0))
+    labels = [f"doctor number {place % 24}" for place in range(240)]
+    named = with_arrays(ds, labels=labels, metadata={"categories": {"icd": [f"code {place}" for place in range(300)]}})
+    text = str(uw.inspect(named))
+    assert (
+        max(map(len, text.splitlines())) < 260 and "and 288 more" in text and "Of 24 labels, the most frequent." in text
+    )

@@ -7,6 +7,7 @@ from typing import Any
 from upweight.base.text import Grid, as_html, number, paragraph, table
 
 Section = tuple[str | Grid, ...]  # what stands together
+_MOST_LABELS, _MOST_NAMES = 5, 12  # as columns of a table; on a line
 
 
 def render(report: dict[str, Any], suggestion: str) -> str:
@@ -54,11 +55,9 @@ def _facts(report: dict[str, Any]) -> list[list[str]]:
     if report["num_without_transitions"]:
         rows.append(["not trainable", f"{report['num_without_transitions']:,} episodes without a transition"])
     if report["episodes_per_label"]:
-        rows.append(["labels", ", ".join(f"{name} {count:,}" for name, count in report["episodes_per_label"].items())])
+        rows.append(["labels", _some([f"{name} {count:,}" for name, count in report["episodes_per_label"].items()])])
     for column, values in report["metadata"].get("categories", {}).items():
-        rows.append(
-            ["categories", f"{column}: {', '.join(f'{place} is {value}' for place, value in enumerate(values))}"]
-        )
+        rows.append(["categories", f"{column}: {_some([f'{place} is {value}' for place, value in enumerate(values)])}"])
     for part, counts in report["metadata"].get("mix", {}).items():
         if isinstance(counts, dict):
             episodes = f"{counts['episodes']:,} episodes, {counts['distinct_episodes']:,} distinct"
@@ -79,7 +78,10 @@ def _returns(report: dict[str, Any]) -> Section:
 
 
 def _effects(report: dict[str, Any]) -> Section:
-    labels = list(report["episodes_per_label"] or {})
+    every = report["episodes_per_label"] or {}
+    labels = (
+        sorted(every, key=every.__getitem__, reverse=True)[:_MOST_LABELS] if len(every) > _MOST_LABELS else list(every)
+    )
     header = ["weighting", "J(mu_W)", "±", "per step", "eff. episodes", "eff. steps", *(f"% {name}" for name in labels)]
     rows = []
     values = ("weighted_return", "hoeffding_radius", "step_weighted_return", "effective_episodes", "effective_steps")
@@ -91,6 +93,8 @@ def _effects(report: dict[str, Any]) -> Section:
         "Hoeffding bound, which does not cover luck: weights that follow returns favour lucky episodes. per step:\n"
         "mean return of the episode a drawn step is from. eff.: effective sample size."
     )
+    if len(labels) < len(every):
+        legend += f" Of {len(every)} labels, the most frequent."
     return Grid(rows, header), legend
 
 
@@ -112,6 +116,11 @@ def _dropped(report: dict[str, Any]) -> Section:
     if groups:
         legend += "\nstarts: steps drawn, by quarters of the return that the initial state lets expect."
     return Grid(rows, ["weighting", "% dropped", *early, *(f"% {name}" for name in groups)]), legend
+
+
+def _some(texts: Sequence[str]) -> str:
+    more = f", and {len(texts) - _MOST_NAMES} more" if len(texts) > _MOST_NAMES else ""
+    return f"{', '.join(texts[:_MOST_NAMES])}{more}"
 
 
 def _shape(shape: Sequence[int]) -> str:

@@ -69,7 +69,8 @@ def _record(plan: Mapping[str, Any], run: Mapping[str, Any], played: Mapping[str
     if run["reweight"]:  # what no study can ask for is told with the weighting, and by the data
         weighting["reweight"] = True
     if run["actor_weighting"] is not None:
-        weighting["actor"] = settings_text(run["actor_weighting"])
+        settings = dict(run["actor_weighting"])
+        weighting["actor"] = " ".join(filter(None, [str(settings.pop("name", "")), settings_text(settings)]))
     content = plan["dataset"]["fingerprint"] if part is None else part["hash"]
     spec = RunSpec(
         data=DataSpec(plan["dataset"]["source"], None, None, env_id, content=content),
