@@ -141,7 +141,8 @@ def _judge_gain(returns: NDArray[np.float64], chosen: Choice, scores: ReferenceS
     """Whether there is a gain worth having, and the words for it."""
     if scores is None:
         gain = chosen.gain / chosen.spread if chosen.spread > 0 else 0.0
-        text = f"That is a gain of {gain:.2f} standard deviations"
+        of = " of what episodes have above their starts" if chosen.weighting.name == "aw" else ""
+        text = f"That is a gain of {gain:.2f} standard deviations{of}"
         if gain < _SMALL_GAIN_STD:
             return False, f"{text}: most episodes are about as good as the best. Weighting has little to add."
         close = np.ptp(returns) < _SMALL_DIFFERENCES * abs(returns.mean())

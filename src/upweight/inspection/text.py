@@ -7,7 +7,7 @@ from typing import Any
 from upweight.base.text import Grid, as_html, number, paragraph, table
 
 Section = tuple[str | Grid, ...]  # what stands together
-_MOST_LABELS, _MOST_NAMES = 5, 12  # as columns of a table; on a line
+_MOST_LABELS, _MOST_NAMES = 4, 6  # as columns of a table; on a line
 
 
 def render(report: dict[str, Any], suggestion: str) -> str:
