@@ -315,7 +315,10 @@ def test_an_evaluation_that_fails_stops_nothing(beside: Beside) -> None:
 
 
 @pytest.mark.slow
-def test_an_interrupt_is_no_crash(tmp_path: Path, cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("sent", [signal.SIGINT, signal.SIGTERM], ids=["Ctrl-C", "a scheduler's end"])
+def test_an_interrupt_is_no_crash(
+    tmp_path: Path, cache: Path, monkeypatch: pytest.MonkeyPatch, sent: signal.Signals
+) -> None:
     """While the second population trains, after workers simulated for the first: the device may be in the middle of something."""
     monkeypatch.setenv("UPWEIGHT_CACHE", str(cache))
     store = tmp_path / "store"
@@ -324,7 +327,7 @@ def test_an_interrupt_is_no_crash(tmp_path: Path, cache: Path, monkeypatch: pyte
     while not (list(store.glob("runs/*.json")) and under_way(store)):
         assert process.poll() is None
         time.sleep(0.01)
-    process.send_signal(signal.SIGINT)
+    process.send_signal(sent)
     _, error = process.communicate(timeout=60)
     assert process.returncode == 130
     assert error.rstrip().endswith(

@@ -35,6 +35,19 @@ def answering(answer: Answer) -> Iterator[None]:
         _answer.reset(token)
 
 
+@contextmanager
+def terminated_as_interrupted() -> Iterator[None]:
+    """Let SIGTERM, which schedulers send, do what Ctrl-C does inside the block; in the main thread."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    before = signal.signal(signal.SIGTERM, lambda *_: signal.raise_signal(signal.SIGINT))
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, before)
+
+
 class Interrupts:
     """What was heard during the work; a second press is heeded as soon as Python hears of it."""
 

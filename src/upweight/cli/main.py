@@ -9,7 +9,7 @@ from importlib import import_module
 
 from upweight import __version__
 from upweight.base.errors import UpweightError, naming_memory
-from upweight.base.interrupts import answering
+from upweight.base.interrupts import answering, terminated_as_interrupted
 from upweight.base.names import hint
 from upweight.base.progress import ProgressBar, listening
 from upweight.cli.terminal import INTERRUPTED, answer_interrupt, print_error, show_warnings_as_lines
@@ -63,7 +63,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return BAD_INPUT
     show_warnings_as_lines()
     try:
-        with listening(ProgressBar(sys.stderr)), answering(answer_interrupt), naming_memory(parsed.called):
+        with (
+            listening(ProgressBar(sys.stderr)),
+            answering(answer_interrupt),
+            terminated_as_interrupted(),
+            naming_memory(parsed.called),
+        ):
             succeeded = parsed.run(parsed) is not False
         sys.stdout.flush()
     except UpweightError as error:

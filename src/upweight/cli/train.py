@@ -73,7 +73,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--reweight", action="store_true", help="draw uniformly and weight the losses instead")
     parser.add_argument("--max-agents", type=int, help="train at most this many together (default: as many as fit)")
     parser.add_argument("-o", "--output", type=Path, required=True, help="folder to write to")
-    parser.add_argument("--resume", action="store_true", help="go on with the interrupted training in that folder")
+    parser.add_argument(
+        "--resume",
+        action="store_true",
+        help="go on with the interrupted training in that folder, or begin one if there is none",
+    )
     parser.add_argument(
         "--holdout",
         type=float,
