@@ -9,18 +9,24 @@ if TYPE_CHECKING:
     from upweight.data.dataset import Dataset
 
 _MUCH = 0.5  # of all rewards
+_LOOKED_AT = 1000  # episodes, evenly spaced: each may be a page of a file
+_TINY = float(np.finfo(np.float64).tiny)
 
 
 def _share_of_last(dataset: "Dataset", episodes: NDArray[np.bool_]) -> float:
-    """How much of the rewards' sum the last steps of these ``episodes`` [N] have, by absolute values; between 0 and 1."""
-    last = np.abs(dataset._rows("rewards", dataset.episodes.last_steps[episodes]).astype(np.float64)).sum()
-    return float(last / max(last, np.abs(dataset.returns).sum(), np.finfo(np.float64).tiny))
+    """How much of all rewards is of the last steps of these ``episodes`` [N], by absolute values, as some of them show."""
+    sizes = np.abs(dataset.returns)
+    chosen = np.flatnonzero(episodes)
+    some = chosen[np.linspace(0, len(chosen) - 1, min(len(chosen), _LOOKED_AT)).astype(np.int64)]
+    last = float(np.abs(dataset._rows("rewards", dataset.episodes.last_steps[some]).astype(np.float64)).sum())
+    of_theirs = last / max(last, float(sizes[some].sum()), _TINY)
+    return of_theirs * float(sizes[chosen].sum()) / max(float(sizes.sum()), _TINY)
 
 
 def lost_rewards_note(dataset: "Dataset") -> str | None:
     """What to say where most rewards are of last steps that no sampler draws."""
     cut = dataset.num_transitions < dataset.lengths
-    if not dataset.has_rewards or (share := _share_of_last(dataset, cut)) <= _MUCH:
+    if not dataset.has_rewards or not cut.any() or (share := _share_of_last(dataset, cut)) <= _MUCH:
         return None
     return (
         f"{dataset.source}: {share:.0%} of the rewards are of the last steps of {int(cut.sum()):,} episodes that were truncated "
