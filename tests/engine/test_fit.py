@@ -44,3 +44,8 @@ def test_categories_must_be_the_policys() -> None:
     other = with_arrays(log, metadata={"categories": {"drug": ["b", "a", "c", "d"]}})
     with pytest.raises(uw.DatasetError, match="dataset has the categories b, a, c, d, the policy learned with a, b"):
         check_fit(other, [learned])
+
+
+def test_whole_numbers_are_floats_where_cells_are_empty() -> None:
+    learned = replace(random_policy("greedy", action=4), metadata={"categories": {"ward": [1, 2]}})
+    check_fit(with_arrays(random_dataset(0, discrete=True), metadata={"categories": {"ward": [1.0, 2.0]}}), [learned])
