@@ -16,13 +16,12 @@ is done; benchmarks/selection_analysis.py reads them.
 import argparse
 import itertools
 import json
-import math
 import os
 import time
 from collections.abc import Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, replace
-from functools import partial, reduce
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -138,7 +137,7 @@ def snapshots(
         program, data = Program(method, config, setup), make_data(pool, method, setup)
         agents = make_agents(runs, make_parts(pool, runs), setup, due[-1])
         schedule = make_schedule(due[-1], None, method, config, len(runs))
-        schedule = replace(schedule, evaluate_every=reduce(math.gcd, due))
+        schedule = replace(schedule, points=due)
         for step in advances(program, agents, data, program.start(agents), 0, schedule, range(len(runs))):
             if step.num_updates in due:
                 policies = extract_policies(program, step.progress, agents, runs, {})

@@ -54,6 +54,8 @@ def counted() -> Counted:
 def test_the_training_is_the_same_and_the_last_point_is_its_evaluation(log: uw.Dataset, tmp_path: Path) -> None:
     plain = uw.train(log, runs(), num_updates=300)
     watched = uw.train(log, runs(), num_updates=300, evaluate_every=70, evaluate_with=CARTPOLE, output=tmp_path / "out")
+    listed = uw.train(log, runs(), num_updates=300, evaluate_every=[280, 70], evaluate_with=CARTPOLE)
+    assert [each.points for each in listed] == [[each.points[at] for at in (0, 3, 4)] for each in watched]
     for before, after in zip(plain, watched, strict=True):
         np.testing.assert_array_equal(parameters(before), parameters(after))
         assert before.metrics == after.metrics
@@ -192,6 +194,7 @@ def test_the_environment_may_be_the_dataset_s(log: uw.Dataset) -> None:
             "a policy of this training expects 4 obs",
         ),
         ("td3_bc", {"evaluate_every": 15, "evaluate_with": "Hopper-v5"}, "expected a multiple of 2, because td3_bc"),
+        ("td3_bc", {"evaluate_every": [4, 5], "evaluate_with": "Hopper-v5"}, "expected a multiple of 2, .* found 5"),
     ],
 )
 def test_what_cannot_work_is_said_before_anything_is_written(

@@ -6,6 +6,7 @@ import pytest
 
 import upweight as uw
 from upweight.engine.algorithm import find_algorithm
+from upweight.engine.point_list import points_before
 from upweight.engine.schedule import Piece, Schedule, choose_block, choose_interval, make_schedule
 
 COUNTS = [1, 7, 99, 100, 101, 202, 250, 997, 5000]
@@ -58,18 +59,18 @@ def test_pieces_go_on_from_anywhere() -> None:
     assert everything[-2:] == [Piece(1000, 40, False), Piece(1040, 10, True)]
 
 
-def test_pieces_end_where_policies_are_evaluated_and_blocks_stay() -> None:
+@pytest.mark.parametrize("every", [70, 500, [250, 30, 999, 1000, 4000]])
+def test_pieces_end_where_policies_are_evaluated_and_blocks_stay(every: int | list[int]) -> None:
     plain = Schedule(num_updates=1000, interval=500, block=100, piece=40)
-    watched = replace(plain, evaluate_every=70)
+    watched = replace(plain, points=points_before(every, 1000))
     done, ends, blocks = 0, [], []
     while done < 1000:
         for piece in watched.pieces(done):
             done = piece.end
             ends.append(done)
             blocks += [done] if piece.ends_block else []
-    assert {point for point in range(1, 1001) if watched.is_point(point)} == set(range(70, 1000, 70)) <= set(ends)
-    assert blocks == list(range(100, 1001, 100))
-    assert not plain.is_point(70) and not replace(plain, evaluate_every=500).is_point(1000)
+    assert list(watched.points) == ([30, 250, 999] if isinstance(every, list) else [*range(every, 1000, every)])
+    assert set(watched.points) <= set(ends) and blocks == list(range(100, 1001, 100))
 
 
 def test_what_takes_long_is_cut_into_single_updates() -> None:

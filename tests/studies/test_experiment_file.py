@@ -98,12 +98,18 @@ def test_evaluation_on_the_way_is_no_part_of_a_name(tmp_path: Path) -> None:
     again = run_spec_from_dict(watched[0].to_dict())
     assert again == runs[0] and again.evaluate_every == 5
     assert replace(again, evaluate_every=3).num_points == 3 and replace(again, evaluate_every=10).num_points == 0
+    listed = read_experiment(write(tmp_path, GOOD), changes={"evaluate_every": [2, 7, 10]}).runs[0]
+    again = run_spec_from_dict(json.loads(json.dumps(listed.to_dict())))
+    assert again.run_id == runs[0].run_id and again.evaluate_every == (2, 7, 10) and again.num_points == 2
 
 
 @pytest.mark.parametrize(
     ("change", "message"),
     [
         (("updates = 10", "updates = 10\nevaluate_every = 0"), r"evaluate_every: expected at least 1, found 0"),
+        (("updates = 10", "updates = 10\nevaluate_every = [5, 0]"), r"evaluate_every: expected at least 1, found 0"),
+        (("updates = 10", "updates = 10\nevaluate_every = [5, '6']"), r"evaluate_every: expected a list of numbers, .*'6'"),
+        (("updates = 10", "updates = 10\nevaluate_every = []"), r"evaluate_every: expected at least one, found an empty"),
         (("updates = 10", "updates = 10\nholdout = 1.0"), r"holdout: expected a share between 0 and 1, such as 0.2"),
         (("updates = 10", "updates = 10\nholdout = 20"), r"holdout: expected float, found 20"),
         (("updates = 10", "updates = "), r"study\.toml: not a TOML file: .*line 2"),

@@ -29,6 +29,7 @@ from upweight.base.files import read_json, write_json
 from upweight.data.dataset import Dataset
 from upweight.engine.algorithm import Setup
 from upweight.engine.folder import TrainingFolder
+from upweight.engine.point_list import Every, points_before
 from upweight.engine.run import Run
 from upweight.engine.tracking import Record
 from upweight.policies.policy import Policy, load_policy
@@ -42,7 +43,7 @@ _log = logging.getLogger("upweight")
 class Watch(NamedTuple):
     """When and how a training is evaluated."""
 
-    every: int  # updates
+    every: Every  # updates
     evaluator: Evaluator
 
 
@@ -100,7 +101,7 @@ class Points:
     def go_on(self, updates: int) -> None:
         """Do what is left to do with the points of a training that has come so far."""
         self.wait()
-        passed = list(range(self._every, updates + 1, self._every))
+        passed = points_before(self._every, updates + 1)
         for point in passed:
             if point in self._played:
                 self._tidy(point)
@@ -152,16 +153,17 @@ def best_point(points: list[Record]) -> Record:
 
 
 def make_watch(
-    every: int, evaluate_with: Evaluator | str | None, dataset: Dataset, runs: Sequence[Run], setup: Setup
+    every: Every, evaluate_with: Evaluator | str | None, dataset: Dataset, runs: Sequence[Run], setup: Setup
 ) -> Watch:
     """Refuses what cannot work before anything is trained."""
-    whole_number("evaluate_every", every, least=1, error=ConfigError)
-    for run in runs:
-        if every % (period := run.method.period(run.config)):
-            raise ConfigError(
-                f"evaluate_every: expected a multiple of {period}, because {run.method.name} updates its actor every {period} "
-                f"updates, found {every}"
-            )
+    for number in every if isinstance(every, Sequence) else [every]:
+        whole_number("evaluate_every", number, least=1, error=ConfigError)
+        for run in runs:
+            if number % (period := run.method.period(run.config)):
+                raise ConfigError(
+                    f"evaluate_every: expected a multiple of {period}, because {run.method.name} updates its actor every "
+                    f"{period} updates, found {number}"
+                )
     given = named_environment(dataset) if evaluate_with is None else evaluate_with
     evaluator = Evaluator(given) if isinstance(given, str) else given
     evaluator.check_fit(setup.observation_size, setup.action_size, is_discrete=dataset.discrete_actions)

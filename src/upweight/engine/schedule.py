@@ -12,7 +12,8 @@ changes nothing but how often it is heard of.
 """
 
 import itertools
-from collections.abc import Iterator
+from bisect import bisect
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -51,11 +52,7 @@ class Schedule:
     interval: int
     block: int
     piece: int
-    evaluate_every: int | None = None
-
-    def is_point(self, done: int) -> bool:
-        """Whether policies are evaluated there, on their way."""
-        return self.evaluate_every is not None and done % self.evaluate_every == 0 and done < self.num_updates
+    points: Sequence[int] = ()  # where policies are evaluated on their way, in order
 
     def interval_end(self, done: int) -> int:
         """Where the interval ends that update ``done`` is in."""
@@ -64,8 +61,8 @@ class Schedule:
     def pieces(self, done: int) -> Iterator[Piece]:
         """From update ``done`` to the end of its interval, or to where policies are evaluated."""
         interval_end = self.interval_end(done)
-        every = self.evaluate_every or self.num_updates
-        end = min(interval_end, (done // every + 1) * every)
+        following = bisect(self.points, done)
+        end = min([interval_end, *self.points[following : following + 1]])
         while done < end:
             into_interval = done % self.interval
             block_end = min(done - into_interval % self.block + self.block, interval_end)

@@ -31,6 +31,7 @@ from upweight.engine.device import compilation_cache, number_types
 from upweight.engine.extraction import extract_policies
 from upweight.engine.folder import TrainingFolder, describe_training
 from upweight.engine.plan import Plan, make_plan
+from upweight.engine.point_list import Every, points_before
 from upweight.engine.points import CHOSEN, Points, make_watch
 from upweight.engine.population import Agents, Data, Interval, Program, Progress
 from upweight.engine.prepare import Part, check_range, make_agents, make_data, make_parts, make_setup
@@ -93,7 +94,7 @@ def train(
     kernels: str = "auto",
     deadline: float | None = None,
     callbacks: Sequence[Callback] = (),
-    evaluate_every: int | None = None,
+    evaluate_every: Every | None = None,
     evaluate_with: Evaluator | str | None = None,
     progress: bool | None = None,
     holdout: float | ArrayLike | None = None,
@@ -109,9 +110,10 @@ def train(
     training that goes on keeps the programs that it began with. ``kernels``: what computes networks in bfloat16, "xla", "fused"
     (on a Hopper GPU) or the faster of the two. ``progress`` shows a bar, by default in terminals and notebooks.
     Ctrl-C takes effect when the updates of the moment (about two seconds) are done and a checkpoint is written; a second at once.
-    ``evaluate_every`` so many updates, and at the end, policies play (beside the training, unless the device is the CPU) in the
-    environment that the dataset names or ``evaluate_with`` says (a name, or an :class:`~upweight.Evaluator`). The training is the
-    same. ``RunResult.points`` has the returns, and ``RunResult.best`` the best policy, chosen with the simulator.
+    ``evaluate_every`` so many updates, or at those of a list, and at the end, policies play (beside the training, unless the
+    device is the CPU) in the environment that the dataset names or ``evaluate_with`` says (a name, or an
+    :class:`~upweight.Evaluator`). The training is the same. ``RunResult.points`` has the returns, and ``RunResult.best`` the best
+    policy, chosen with the simulator.
     ``devices`` that the agents are spread over, the data on each: all local ones, or so many, or some of
     ``jax.local_devices()``; results are the same to rounding, as they are with other agents beside.
     ``stream``: whether rows stay where they are and are gathered batch by batch, while the device learns from the batches before
@@ -204,7 +206,7 @@ class _Task:
     spread: Spread
     streams: bool
     log_every: int | None
-    evaluate_every: int | None = None
+    evaluate_every: Every | None = None
 
     @property
     def title(self) -> str:
@@ -214,7 +216,7 @@ class _Task:
     def schedule(self) -> Schedule:
         first = self.runs[0]
         made = make_schedule(self.num_updates, self.log_every, first.method, first.config, len(self.runs))
-        return replace(made, evaluate_every=self.evaluate_every)
+        return replace(made, points=points_before(self.evaluate_every, self.num_updates))
 
     @property
     def about(self) -> dict[str, Any]:
@@ -270,7 +272,7 @@ def _train_waiting(
             report(task.title, done, task.num_updates, speed(rate, len(task.runs), latest))
             for callback in callbacks if progress.interval is None else ():
                 callback(records)
-            is_point = points is not None and task.schedule.is_point(done)
+            is_point = points is not None and done in task.schedule.points
             if points is not None and is_point:
                 points.keep(done, _policies_at(done, task, program, progress, agents))
             if recorder is not None:

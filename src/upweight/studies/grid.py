@@ -59,7 +59,7 @@ class Grid:
     weightings: list[Any] = field(default_factory=lambda: ["uniform"])  # as algorithms
     seeds: int | list[int] = 1  # how many, or which
     episodes: int = 20  # of the evaluation
-    evaluate_every: int | None = None  # updates, on the way
+    evaluate_every: int | list[int] | None = None  # updates, on the way: between two evaluations, or those of each
     env: str | None = None  # where policies trained on files are evaluated
     precision: str = "float32"
     dataset_steps: int | None = None
@@ -74,6 +74,7 @@ class Grid:
         Paths of files begin at ``folder``.
         """
         kept = [run for run in self.agents() if algorithms is None or run.method.name in algorithms]
+        every = tuple(self.evaluate_every) if isinstance(self.evaluate_every, list) else self.evaluate_every
         weightings = {run: [_weighting(entry, run.method.name) for entry in self.weightings] for run in kept}
         distinct = list(dict.fromkeys(weighting for each in weightings.values() for weighting in each))
         for source in self.sources() if kept else []:
@@ -98,7 +99,7 @@ class Grid:
                             updates=self.updates,
                             precision=self.precision,
                             episodes=self.episodes,
-                            evaluate_every=self.evaluate_every,
+                            evaluate_every=every,
                         )
 
     def agents(self) -> list[Run]:
@@ -146,12 +147,14 @@ def check_value(key: str, value: Any) -> None:
     kinds = KEYS[key]
     if not _is_a(value, kinds):
         raise KeyMistake(key, f"expected {' or '.join(kind.__name__ for kind in kinds)}, found {value!r}")
-    if key in _LIMITS:
+    for number in (value if isinstance(value, list) else [value]) if key in _LIMITS else []:
         low, high = _LIMITS[key]
-        if value < low:
-            raise KeyMistake(key, f"expected at least {low}, found {value}")
-        if value > high:
-            raise KeyMistake(key, f"expected at most {high:,}, found {value:,}")
+        if not _is_a(number, (int,)):
+            raise KeyMistake(key, f"expected a list of numbers, found {number!r} in it")
+        if number < low:
+            raise KeyMistake(key, f"expected at least {low}, found {number}")
+        if number > high:
+            raise KeyMistake(key, f"expected at most {high:,}, found {number:,}")
     if key == "holdout" and not 0 < value < 1:
         raise KeyMistake(key, f"expected a share between 0 and 1, such as 0.2, found {value}")
     if key == "precision" and value not in PRECISIONS:

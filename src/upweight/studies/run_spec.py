@@ -8,6 +8,7 @@ from functools import cached_property
 from typing import Any
 
 from upweight.engine.config import Config
+from upweight.engine.point_list import points_before
 
 FORMAT_VERSION = 1  # of everything below that turns a description into numbers; a new one means new runs
 
@@ -42,13 +43,13 @@ class RunSpec:
     updates: int
     precision: str
     episodes: int  # of the evaluation; they start alike for all runs of one seed
-    # Updates between evaluations on the way, which change neither the training nor its result, and so not the name.
-    evaluate_every: int | None = field(default=None, compare=False)
+    # When it is evaluated on the way, which changes neither the training nor its result, and so not the name.
+    evaluate_every: int | tuple[int, ...] | None = field(default=None, compare=False)
 
     @property
     def num_points(self) -> int:
         """How often it is evaluated before its end."""
-        return 0 if self.evaluate_every is None else (self.updates - 1) // self.evaluate_every
+        return len(points_before(self.evaluate_every, self.updates))
 
     def to_dict(self) -> dict[str, Any]:
         described = asdict(self)
@@ -77,6 +78,8 @@ class RunSpec:
 def run_spec_from_dict(values: Mapping[str, Any]) -> RunSpec:
     """The way back from :meth:`RunSpec.to_dict`."""
     rest = {name: value for name, value in values.items() if name not in {"format", "data"}}
+    if isinstance(every := rest.get("evaluate_every"), list):
+        rest["evaluate_every"] = tuple(every)
     return RunSpec(data=DataSpec(**values["data"]), **rest)
 
 
