@@ -1,5 +1,7 @@
 """Work beside the caller's own."""
 
+import threading
+
 import pytest
 
 from upweight.base.background import Background
@@ -23,3 +25,25 @@ def test_leaving_the_block_waits_and_tells() -> None:
         background.start(lambda: done.append(2))
         background.start(lambda: done.index(1))
     assert done == [2]
+
+
+def test_added_work_waits_and_its_caller_does_not() -> None:
+    background, done, go = Background(), list[int](), threading.Event()
+    for number in (1, 2, 3):
+        background.add(lambda number=number: go.wait() and done.append(number))
+    assert done == []
+    go.set()
+    background.wait()
+    assert done == [1, 2, 3]
+    go.clear()
+    background.add(lambda: go.wait() and done.index(4))
+    background.add(lambda: done.append(5))  # not after what failed
+    go.set()
+    with pytest.raises(ValueError, match="4 is not in list"):
+        background.wait()
+    background.add(lambda: done.index(6))
+    while background.is_busy:
+        pass
+    with pytest.raises(ValueError, match="6 is not in list"):
+        background.add(lambda: done.append(7))
+    assert done == [1, 2, 3]

@@ -1,4 +1,4 @@
-"""One piece of work beside the caller's own: simulators play and checkpoints are written while the device trains."""
+"""Work beside the caller's own: simulators play and checkpoints are written while the device trains."""
 
 import threading
 from collections.abc import Callable
@@ -6,7 +6,7 @@ from typing import Self
 
 
 class Background:
-    """At most one piece of work at a time, in a thread that does not keep the program alive."""
+    """One piece of work at a time, in a thread that does not keep the program alive."""
 
     def __init__(self) -> None:
         self._thread: threading.Thread | None = None
@@ -17,12 +17,22 @@ class Background:
         return self._thread is not None and self._thread.is_alive()
 
     def start(self, work: Callable[[], None]) -> None:
-        """Begin ``work``, after what is under way has ended."""
+        """Begin ``work``, after waiting until what is under way has ended."""
         self.wait()
+        self.add(work)
+
+    def add(self, work: Callable[[], None]) -> None:
+        """Let ``work`` follow what is under way, unless that fails."""
+        if not self.is_busy:
+            self.wait()
+        before = self._thread
 
         def do() -> None:
             try:
-                work()
+                if before is not None:
+                    before.join()
+                if self._error is None:
+                    work()
             except BaseException as error:  # of any kind: it is raised again where somebody waits
                 self._error = error
 

@@ -96,7 +96,7 @@ class Points:
         """Play the policies of a point, beside the caller's work or at once, unless that was done."""
         if updates not in self._played:
             play = partial(self._play, updates)
-            play() if self._background is None else self._background.start(play)
+            play() if self._background is None else self._background.add(play)
 
     def go_on(self, updates: int) -> None:
         """Do what is left to do with the points of a training that has come so far."""
