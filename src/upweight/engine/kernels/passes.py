@@ -83,7 +83,6 @@ def backward(x: Any, first: Any, weights: Any, last: Any, g: Any, words: Any) ->
         "words": t.shared(2, depth, TILE, _WORDS, dtype=I32),
         "delta": t.shared(2, 64, UNITS, swizzle=128),
         "x": t.shared(2, 2, width, 64, swizzle=128) if sums else None,
-        "y": t.shared(2, 64, width, dtype=F32, swizzle=128) if to_inputs else None,
     }
     memory, name = t.with_rings(scratch, 2 + depth + 2 * sums, UNITS, 64), "_to_inputs" if to_inputs else ""
     deltas, found = _Backward.launch(f"mlp_backward{name}", tiles, inputs, outputs, memory)
@@ -111,7 +110,6 @@ def weight_gradient(x: Any, source: Any, delta: Any) -> tuple[Any, Any]:
         "first": t.Ring.of(1, t.shared(1, width, _HALF, swizzle=2 * width)) if again else None,
         "active": t.shared(2, 64, 64, swizzle=128) if again else None,
         "weight": t.shared(2, 64, 64, swizzle=128),
-        "bias": t.shared(2, 64, _ONES, dtype=F32),
     }
     tiles = t.Tiles(2 * networks, steps, per_unit=steps, rows=64)
     weight, bias = _WeightGradient.launch("mlp_weight_gradient", tiles, inputs, outputs, scratch)
@@ -225,9 +223,8 @@ class _Backward(t.Block):
             self.finish(layer - 1, z, place, side)
         if self.first_ is not None:
             chunk = item + len(self.chunks()) - 1
-            self.y[self.group] = _product(delta, self.ring.slots.at[self.ring.wait(chunk)], (64, WIDE))
+            self.y_[place] = _product(delta, self.ring.slots.at[self.ring.wait(chunk)], (64, WIDE))
             self.ring.release(chunk)
-            self.send(place, y=self.y_)
         return side
 
     def finish(self, layer: int, z: Any, place: Any, side: Any) -> None:
@@ -290,13 +287,11 @@ class _WeightGradient(t.Block):
         if self.first is not None:
             self.first.release(number)
         place = (lax.div(half, 2), mine)
-        gpu.wait_smem_to_gmem(0, wait_read_only=True)
-        self.bias[self.group] = bias
+        self.bias_[place] = bias
         for c in _PARTS:
             gpu.wait_smem_to_gmem(0, wait_read_only=True)
             self.weight[self.group] = weight[:, c : c + 64].astype(BF16)
             self.send((*place, pl.ds(c, 64)), weight=self.weight_)
-        gpu.copy_smem_to_gmem(self.bias.at[self.group], self.bias_.at[place])
 
     def activations(self, side: Any) -> Any:
         """This warpgroup's 64 columns of them [64, 64]; those of the first layer are computed again."""
