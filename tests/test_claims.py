@@ -113,10 +113,12 @@ def test_where_the_time_of_an_update_goes() -> None:
     adam, ours = (  # passes over all large layers, and the kernels of our own
         [share(name, is_part) for name in ("bc", "td3_bc", "iql", "cql")]
         for is_part in (
-            lambda kernel, us: kernel.startswith("loop_add_convert_subtract_fusion") and us > 50,
+            lambda kernel, us: "convert_subtract_fusion" in kernel and us > 50,
             lambda kernel, us: kernel.startswith("mlp_"),
         )
     )
+    sums = [share(name, lambda kernel, us: kernel.startswith("input_reduce") and us > 20) for name in ("td3_bc", "iql")]
+    assert sums == ["6%"] * 2 and "take 6% of TD3+BC and of IQL" in text
     assert f"take {adam[0]} of BC, {adam[1]} of TD3+BC and {adam[2]} of IQL" in text
     assert f"the three kernels {ours[0]}, {ours[1]} and {ours[2]}, and {ours[3]} of CQL" in text
 
