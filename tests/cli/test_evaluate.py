@@ -16,8 +16,10 @@ def runs(tmp_path: Path) -> Path:
     """A folder as `upweight train` leaves it."""
     folder = tmp_path / "runs"
     (folder / "policies").mkdir(parents=True)
-    for number, weighting in enumerate([{"name": "uniform"}, {"name": "rw", "temperature": 0.1}]):
-        about = {"run": {"algorithm": "discrete_bc", "weighting": weighting, "seed": 7}}
+    draws = [{"weighting": {"name": "uniform"}}, {"weighting": {"name": "rw", "temperature": 0.1}}]
+    draws += [draws[1] | {"actor_weighting": {"name": "top", "fraction": 0.5}}, draws[1] | {"reweight": True}]
+    for number, drawn in enumerate(draws):
+        about = {"run": {"algorithm": "discrete_bc", **drawn, "seed": 7}}
         policy = make_policy("CartPole-v1", seed=number, metadata=about)
         policy.save(folder / "policies" / f"run-{number:03d}.safetensors")
     return folder
@@ -27,7 +29,8 @@ def test_a_folder(runs: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["evaluate", str(runs), "--env", "CartPole-v1", "--episodes", "4", "--workers", "1"]) == 0
     out, err = capsys.readouterr()
     assert err == ""
-    assert "rw temperature=0.1" in out
+    assert "rw temperature=0.1  " in out
+    assert "rw temperature=0.1, actor top fraction=0.5  " in out and "rw temperature=0.1, reweighting  " in out
     assert f"wrote {runs / 'evaluation.json'}" in out
     report = json.loads((runs / "evaluation.json").read_text())
     paths = sorted((runs / "policies").iterdir())

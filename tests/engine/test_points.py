@@ -187,6 +187,7 @@ def test_the_environment_may_be_the_dataset_s(log: uw.Dataset) -> None:
             {"evaluate_every": 0, "evaluate_with": CARTPOLE},
             "evaluate_every: expected a whole number of at least 1",
         ),
+        ("discrete_bc", {"evaluate_with": CARTPOLE}, "evaluate_with: needs evaluate_every"),
         ("discrete_bc", {"evaluate_every": 10, "evaluate_with": "CartPol-v1"}, "did you mean 'CartPole-v1"),
         (
             "discrete_bc",

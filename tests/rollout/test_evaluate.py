@@ -185,3 +185,9 @@ def test_a_rate_of_success_has_an_interval() -> None:
     low, high = played(*[1.0] * 20).success_interval or (0, 0)
     assert (low, high) == pytest.approx((0.838875, 1.0), abs=1e-6)
     assert played(0.0, 0.5).success_interval is None and "success_interval" not in played(2.0).to_dict()
+
+
+def test_sampling_what_cannot_be_sampled_is_said() -> None:
+    sampled = make_policy("CartPole-v1")
+    with pytest.warns(uw.UpweightWarning, match="stochastic: 1 of 2 policies know one action for each observation"):
+        uw.evaluate([sampled, sampled.deterministic()], "CartPole-v1", 1, stochastic=True, workers=1)

@@ -10,7 +10,7 @@ from upweight.base.files import write_json
 from upweight.base.text import number, table
 from upweight.cli import options
 from upweight.cli.terminal import print_json
-from upweight.inspection.effect import describe_weighting
+from upweight.inspection.effect import describe_draws
 from upweight.policies.policy import Policy, find_policies, load_policy
 from upweight.rollout.evaluate import Evaluation, evaluate
 
@@ -98,7 +98,7 @@ def describe_run(policy: Policy) -> dict[str, Any]:
     """What a policy's file says about its training; anything odd counts as unsaid."""
     about = policy.metadata.get("run")
     about = about if isinstance(about, dict) else {}
-    kinds = {"algorithm": str, "weighting": dict, "seed": int}
+    kinds = {"algorithm": str, "weighting": dict, "actor_weighting": dict, "reweight": bool, "seed": int}
     return {name: value if isinstance(value := about.get(name), kind) else None for name, kind in kinds.items()}
 
 
@@ -113,7 +113,7 @@ def show(rows: Sequence[dict[str, Any]], results: Sequence[Evaluation]) -> str:
             [
                 Path(row["policy"]).stem,
                 row["algorithm"] or "-",
-                describe_weighting({"name": "?", **row["weighting"]}) if row["weighting"] else "-",
+                describe_draws(row),
                 "-" if row["seed"] is None else str(row["seed"]),
                 f"{number(result.mean_return)} ± {number(result.std_return)}",
                 score,

@@ -12,7 +12,7 @@ from upweight.base.optional import importing
 from upweight.base.text import number, table
 from upweight.cli import options
 from upweight.cli.terminal import print_json
-from upweight.inspection.effect import describe_weighting
+from upweight.inspection.effect import describe_draws
 
 if TYPE_CHECKING:
     from upweight.engine.result import RunResult
@@ -154,8 +154,8 @@ def _show(results: Sequence["RunResult"], output: Path) -> None:
         last = {name: value for name, value in (result.metrics or [{}])[-1].items() if name.endswith("loss")}
         losses = ", ".join(f"{name} {number(value)}" for name, value in last.items())
         description = result.run.to_dict()
-        weighting = describe_weighting(description["weighting"])
-        rows.append([f"{place:03d}", description["algorithm"], weighting, str(result.run.seed), state, losses])
+        draws = describe_draws(description)
+        rows.append([f"{place:03d}", description["algorithm"], draws, str(result.run.seed), state, losses])
         if (found := result.agreement) is not None:
             rows[-1].append(f"{number(found.error)} (constant {number(found.constant)})")
         if (best := result.best_point) is not None:

@@ -135,6 +135,8 @@ def train(
             whole_number(name, value, least=1, error=ConfigError)
     if callable(callbacks):
         raise ConfigError("callbacks: expected a list of functions, found one; put it into a list")
+    if evaluate_every is None and evaluate_with is not None:
+        raise ConfigError("evaluate_with: needs evaluate_every, which says when; or play afterwards: uw.evaluate")
     if output is None and (resume or deadline is not None):
         raise ConfigError("resume and a deadline need an output folder, with what was done until then")
     dataset, chosen = as_dataset(dataset), choose_devices(devices)

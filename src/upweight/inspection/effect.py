@@ -1,5 +1,6 @@
 """What one weighting does to one dataset, as numbers."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -114,6 +115,19 @@ def weighting_name(weighting: object) -> str:
         return describe_weighting(weighting.to_dict())
     except WeightingError:  # something of the user's own in it
         return f"{weighting.name} (own settings)"
+
+
+def describe_draws(run: Mapping[str, Any]) -> str:
+    """How a run draws, from its description: its weighting and, where that is not all, the actor's, or reweighted losses."""
+    drawn, actor = (
+        describe_weighting({"name": "?", **each}) if isinstance(each := run.get(key), dict) else ""
+        for key in ("weighting", "actor_weighting")
+    )
+    return (
+        (drawn or "-")
+        + (f", actor {actor}" if actor else "")
+        + (", reweighting" if run.get("reweight") is True else "")
+    )
 
 
 def describe_weighting(description: dict[str, Any]) -> str:

@@ -1,6 +1,7 @@
 """``evaluate``: how well policies do in an environment."""
 
 import math
+import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -10,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from upweight.base.checks import whole_number
-from upweight.base.errors import RolloutError
+from upweight.base.errors import RolloutError, UpweightWarning
 from upweight.base.text import Shown
 from upweight.data.reference_scores import find_reference_scores, normalize_returns
 from upweight.policies.policy import Policy, load_policy
@@ -149,6 +150,12 @@ def evaluate(
         outputs = policy.layers[-1][1].shape[0]
         size = outputs // 2 if policy.kind == "tanh_gaussian" else outputs
         _check_fit(spaces, env_id, name, policy.observation_size, size, policy.is_discrete)
+    if stochastic and (fixed := sum(policy.deterministic() is policy for policy in loaded)):
+        warnings.warn(
+            f"stochastic: {fixed} of {len(loaded)} policies know one action for each observation, and play as they do without it",
+            UpweightWarning,
+            stacklevel=2,
+        )
     starts = range(0, episodes, EPISODES_PER_BLOCK)
     blocks: list[Block] = []
     for policy, start_from in zip(loaded, seeds, strict=True):

@@ -160,6 +160,7 @@ def _train_in_folder(
 ) -> list[RunResult]:
     """Go on where the folder is; begin anew if what is in there is damaged, or of other data, and for no other reason."""
     first = workplace.population.runs[0]
+    watched = first.evaluate_every is not None
     training = partial(
         train,
         data.dataset,
@@ -170,7 +171,7 @@ def _train_in_folder(
         resume=True,
         deadline=deadline,
         evaluate_every=first.evaluate_every,
-        evaluate_with=evaluator_of(workplace.population.runs, workers),
+        evaluate_with=evaluator_of(workplace.population.runs, workers) if watched else None,
     )
     try:
         return training()
