@@ -29,10 +29,14 @@ from upweight.base.errors import DatasetError, MissingExtraError
 from upweight.cli.main import main
 from upweight.data.fingerprint import content_hash, fingerprint
 from upweight.data.holdout import held_out_episodes
+from upweight.engine import points as points_module
+from upweight.engine.folder import TrainingFolder
 from upweight.engine.train import TrainingPaused
+from upweight.rollout.evaluate import Evaluator
 from upweight.rollout.processes import usable_cores
 from upweight.studies.experiment_file import Experiment, read_experiment
 from upweight.studies.store import Store
+from upweight.sweeps import executor as executor_module
 from upweight.sweeps.estimate import Estimate
 from upweight.sweeps.evaluation import Trained, evaluate_and_store
 from upweight.sweeps.executor import LocalExecutor, Outcome
@@ -204,6 +208,32 @@ def test_points_on_the_way_are_added_to_the_same_runs(study: Experiment, tmp_pat
     plan = plan_sweep(watched, without.path)
     assert plan.to_do == 0 and "8 finished runs stay without points on the way" in str(plan)
     assert plan_sweep(plain, whole.path).to_do == plan_sweep(watched, whole.path).without_points == 0
+
+
+@pytest.mark.slow
+def test_waiting_for_simulators_is_no_training(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where they play beside it, here until long after its end."""
+    trained, passed = threading.Event(), [0.0]
+    played, finish = Evaluator.play, TrainingFolder.finish_program
+
+    def play(*arguments: Any) -> Any:
+        if not trained.is_set():
+            assert trained.wait(60)
+            passed[0] += 3600
+        return played(*arguments)
+
+    def finish_program(*arguments: Any) -> None:
+        finish(*arguments)
+        trained.set()
+
+    monkeypatch.setattr(points_module, "_is_beside", lambda _: True)
+    monkeypatch.setattr(Evaluator, "play", play)
+    monkeypatch.setattr(TrainingFolder, "finish_program", finish_program)
+    clock = time.perf_counter
+    monkeypatch.setattr(executor_module.time, "perf_counter", lambda: clock() + passed[0])
+    study = read_experiment(study_file(tmp_path, updates=300), changes={"evaluate_every": [200]})
+    sweep(study, tmp_path / "store")
+    assert passed == [3600] and all(0 < run["train_seconds"] < 3600 for run in Store(tmp_path / "store").runs())
 
 
 @pytest.mark.slow

@@ -143,11 +143,21 @@ def train_population(workplace: Workplace, data: RunData, deadline: float, worke
         Run(config_of(run), weighting_from_dict(run.weighting), run.seed, episodes=episodes[run.data])
         for run in workplace.population.runs
     ]
-    began = time.perf_counter()
+    began = ended = time.perf_counter()
+
+    def so_far(
+        _: object = None,
+    ) -> None:  # at each line of the log: what comes after the last is waiting for simulators
+        nonlocal ended
+        ended = time.perf_counter()
+
     try:
-        results = _train_in_folder(data, runs, workplace, deadline, workers)
+        results = _train_in_folder(data, runs, workplace, deadline, workers, so_far)
+    except BaseException:
+        so_far()
+        raise
     finally:
-        seconds = workplace.add_time(time.perf_counter() - began)
+        seconds = workplace.add_time(ended - began)
     device, held = jax.devices()[0].device_kind, {spec: data.holdout(spec) for spec in workplace.population.data}
     return [
         Trained(run, result, seconds, data.sha256(run.data), device, len(runs), held[run.data])
@@ -156,7 +166,12 @@ def train_population(workplace: Workplace, data: RunData, deadline: float, worke
 
 
 def _train_in_folder(
-    data: RunData, runs: Sequence[Run], workplace: Workplace, deadline: float, workers: int | None
+    data: RunData,
+    runs: Sequence[Run],
+    workplace: Workplace,
+    deadline: float,
+    workers: int | None,
+    callback: Callable[[object], None],
 ) -> list[RunResult]:
     """Go on where the folder is; begin anew if what is in there is damaged, or of other data, and for no other reason."""
     first = workplace.population.runs[0]
@@ -170,6 +185,7 @@ def _train_in_folder(
         output=workplace.folder,
         resume=True,
         deadline=deadline,
+        callbacks=[callback],
         evaluate_every=first.evaluate_every,
         evaluate_with=evaluator_of(workplace.population.runs, workers) if watched else None,
     )
