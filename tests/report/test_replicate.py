@@ -177,6 +177,12 @@ def test_offline_rl_is_compared_with_bc_of_the_same_sampler_and_precision(store:
     assert found["IQL, bfloat16 RW, BC in float32"].verdict == "better"
     add_runs(store, "hopper-medium", "RW", around(0.9), algorithm="bc", precision="bfloat16")
     assert checks(check(store), "offline RL")["IQL, bfloat16 RW"].verdict == "worse"
+    # After as many updates comes before the precision.
+    add_runs(store, "hopper-medium", "RW", around(0.9), algorithm="bc", precision="bfloat16", updates=2_000_000)
+    assert checks(check(store), "offline RL")["IQL, bfloat16 RW, BC in float32"].verdict == "better"
+    add_runs(store, "hopper-medium", "RW", around(0.9), algorithm="iql", precision="bfloat16", updates=3_000_000)
+    found = checks(check(store), "offline RL")
+    assert "IQL, bfloat16 RW, BC after 2,000,000 updates" in found
 
 
 @pytest.mark.parametrize(("sign", "verdict"), [(1, "grows"), (-1, "not shown")])

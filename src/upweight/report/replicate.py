@@ -328,10 +328,27 @@ def _rival(
     if rival == FULL_EXPERT:
         return _full_expert(results, method, datasets), ""
     if rival == BC:
-        own = f"BC{method.removeprefix(results.algorithm(method))}"  # in the precision of the method
-        found = results.scores(own, sampler, datasets)
-        return (found, "") if found or own == "BC" else (results.scores("BC", sampler, datasets), ", BC in float32")
+        return _bc_beside(results, method, sampler, datasets)
     return results.scores(method, rival, datasets), ""
+
+
+def _bc_beside(results: Results, method: str, sampler: str, datasets: Sequence[DatasetName]) -> tuple[SeedScores, str]:
+    """Scores of BC, if possible after as many updates as the method had and in its precision; what differs has to be said."""
+
+    def differs(name: str) -> tuple[str, str]:
+        after, precision = results.updates[name], results.precision(name)
+        return (
+            f" after {after:,} updates" if after != results.updates[method] else "",
+            f" in {precision}" if precision != results.precision(method) else "",
+        )
+
+    found = [name for name in results.methods if results.algorithm(name) == "BC"]
+    found = [name for name in found if results.scores(name, sampler, datasets)]
+    if not found:
+        return {}, ""
+    nearest = min(found, key=lambda name: tuple(map(bool, differs(name))))
+    said = "".join(reversed(differs(nearest)))
+    return results.scores(nearest, sampler, datasets), f", BC{said}" if said else ""
 
 
 def _full_expert(results: Results, method: str, mixes: Sequence[DatasetName]) -> SeedScores:

@@ -133,6 +133,10 @@ class Results:
         """A method's algorithm with its settings, without the precision."""
         return self._of_method[method][0].algorithm
 
+    def precision(self, method: str) -> str:
+        """That it was trained in."""
+        return method.removeprefix(self.algorithm(method)).removeprefix(", ") or "float32"
+
     def weightings(self, method: str) -> list[WeightingName]:
         return sort_weightings(run.weighting for run in self._of_method.get(method, []))
 
