@@ -1,7 +1,7 @@
-"""Whose steps a weighting draws: of all steps, and of the first ones, where every episode passes.
+"""Whose steps a weighting draws: of all steps, and of the first ones, where every episode passes; and how many in effect.
 
     python benchmarks/early_steps.py
-    python benchmarks/early_steps.py --all --steps 300000 --name early_steps_mixed
+    python benchmarks/early_steps.py --all --name early_steps_mixed
 
 A step of episode i is drawn with a probability that grows with w_i alone, so of the first 30 steps the share
 
@@ -25,6 +25,7 @@ WEIGHTINGS: list[tuple[str, uw.Weighting]] = [
     ("uniform", uw.Uniform()),
     ("half", uw.Half()),
     *((f"rw {temperature:g}", uw.ReturnWeighting(temperature)) for temperature in (0.01, 0.05, 0.1, 0.2, 0.5, 1.0)),
+    ("aw 0.1", uw.AdvantageWeighting(0.1)),
     *((f"top {fraction:g}", uw.TopFraction(fraction)) for fraction in (0.01, 0.05, 0.1, 0.2, 0.5)),
 ]
 
@@ -34,6 +35,7 @@ def shares(dataset: uw.Dataset, weighting: uw.Weighting, first: int) -> dict[str
     assert dataset.labels is not None
     weights, good = weighting(dataset), dataset.labels != "random"
     found: dict[str, Any] = {"kept": int((weights > 0).sum()), "good_kept": int((weights[good] > 0).sum())}
+    found["effective_steps"] = round(uw.effective_steps(weights, dataset.num_transitions))
     for name, steps in (("steps", int(dataset.lengths.max())), (f"first_{first}_steps", first)):
         found[f"share_of_{name}"] = round(uw.early_share(weights, dataset.lengths, good, first=steps), 4)
     return found

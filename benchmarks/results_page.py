@@ -18,6 +18,7 @@ with the shares of good steps that benchmarks/early_steps.py counts.
 import json
 import re
 from collections.abc import Sequence
+from dataclasses import replace
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -32,12 +33,15 @@ from scores_page import (
     far_counts,
     markdown,
     mean_rows,
+    pass_rows,
     physics,
     run_rows,
     scores_page,
     studies,
+    way_rows,
 )
 from upweight.report.names import sort_methods
+from upweight.report.points import at_point
 from upweight.report.replicate import NO_DATA
 from upweight.report.results import Results, collect
 from upweight.report.statistics.intervals import Intervals
@@ -69,12 +73,14 @@ def pages(found: dict[str, Study]) -> dict[str, dict[str, str]]:
         "means": means,
         "claims": markdown(claim_rows(found, ["mixed"])),
         "other claims": markdown(claim_rows(found, ["regular", "stochastic", "temperature", "percentage"])),
+        "updates": markdown(way_rows(mixed)),
+        "passes": markdown(pass_rows(mixed)),
         "antmaze": markdown(antmaze_rows(found)),
         "aggregates": markdown(aggregate_lines(found)),
         "cost": markdown(cost_rows(mixed)),
         "far": markdown(far_counts(beside_the_paper(found))),
         "precision": markdown(precision_rows(collect([open_store(path) for path in PRECISIONS]))),
-        "fused": markdown(precision_rows(collect([open_store(path) for path in FUSED]))),
+        "fused": markdown(precision_rows(fused_results())),
         "temperature": markdown(setting_rows("rw", "temperature")),
         "percentage": markdown(setting_rows("top", "fraction")),
     }
@@ -149,35 +155,28 @@ def aggregate_lines(found: dict[str, Study]) -> Rows:
 def cost_rows(study: Study) -> Rows:
     """GPU time of the stored runs, of a thousand, and of all runs of the paper: as they went, and by d3rlpy's measured rate.
 
-    Runs train together: each has its share, train_seconds / agents. An algorithm that was not run has its benchmark's rate.
+    Runs train together: each has its share, train_seconds / agents. Those that were evaluated on the way are left out: the
+    seconds of the stored ones count the wait for simulators at their end.
     """
     rows: Rows = [
         ("", "updates", "runs", "GPU time", "of 1,000 such runs", "of the paper's grid", "the same with d3rlpy")
     ]
-    records = list(open_store(study.paths[0]).runs())
-    grid = _paper_grid()
-    for algorithm, name in ALGORITHMS.items():
+    grid, found = _paper_grid(), dict[tuple[str, str, int], list[float]]()
+    for record in open_store(study.paths[0]).runs():
+        spec = record["spec"]
+        if "points" not in record:
+            mine = found.setdefault((spec["algorithm"], spec["precision"], spec["updates"]), [])
+            mine.append(record["train_seconds"] / record["agents"])
+    for (algorithm, precision, updates), seconds in sorted(
+        found.items(), key=lambda each: [*ALGORITHMS].index(each[0][0])
+    ):
+        runs, name = len(grid[algorithm]), ALGORITHMS[algorithm]
         peer = PAPER_UPDATES / _rate(algorithm, "d3rlpy, compile_graph", 1)  # seconds of a run
-        theirs = f"{len(grid[algorithm]):,} runs: {_time(len(grid[algorithm]) * peer)}"
-        for method in [each for each in study.results.methods if each.split(",")[0] == name] or [name]:
-            precision, updates = (
-                method.removeprefix(name).strip(", ") or "float32",
-                study.results.updates.get(method, 0),
-            )
-            mine = [record for record in records if _is_of(record, algorithm, precision, updates)]
-            seconds = sum(record["train_seconds"] / record["agents"] for record in mine)
-            each = seconds / len(mine) / updates if mine else 1 / _rate(algorithm, "upweight", 256)  # of an update
-            shown = (
-                [f"{updates:,}", f"{len(mine):,}", _time(seconds)] if mine else [f"{PAPER_UPDATES:,}", "benchmark", ""]
-            )
-            shown.append(_time(1000 * each * (updates or PAPER_UPDATES)))
-            rows.append((method, *shown, _time(len(grid[algorithm]) * each * PAPER_UPDATES), theirs))
+        each = sum(seconds) / len(seconds)
+        cells = [f"{updates:,}", f"{len(seconds):,}", _time(sum(seconds)), _time(1000 * each)]
+        cells += [_time(runs * each / updates * PAPER_UPDATES), f"{runs:,} runs: {_time(runs * peer)}"]
+        rows.append((name if precision == "float32" else f"{name}, {precision}", *cells))
     return rows
-
-
-def _is_of(record: dict[str, Any], algorithm: str, precision: str, updates: int) -> bool:
-    spec = record["spec"]
-    return (spec["algorithm"], spec["precision"], spec["updates"]) == (algorithm, precision, updates)
 
 
 @cache
@@ -206,6 +205,13 @@ def _time(seconds: float) -> str:
     if seconds < 5400:
         return f"{seconds / 60:.0f} min"
     return f"{seconds / 3600:.1f} h" if seconds < 48 * 3600 else f"{seconds / 86400:.0f} days"
+
+
+def fused_results() -> Results:
+    """With the kernels, and without: BC in bfloat16 as it was after as many updates as it had in float32."""
+    found = collect([open_store(path) for path in FUSED])
+    then = {run.run_id: run for run in at_point(found, found.updates["BC"]).runs}
+    return replace(found, runs=tuple(then.get(run.run_id, run) for run in found.runs))
 
 
 def precision_rows(results: Results) -> Rows:

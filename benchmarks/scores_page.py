@@ -12,20 +12,25 @@ Studies are files of ``Store.pack`` in benchmarks/results, named as the suites a
 and ``mixed_seed1.jsonl`` is ``paper/mixed --set dataset_seed=1``, a second draw of the data.
 """
 
+import itertools
 import json
+import math
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from statistics import fmean
+from statistics import fmean, median
 from textwrap import fill
+from typing import Any
 
 from measure import RESULTS
+from upweight.engine.run import algorithm_config
+from upweight.paper.tables import paper_scores
 from upweight.recipes.tasks import MUJOCO_TASKS, TASKS
 from upweight.report.figures.drawing import as_file
 from upweight.report.figures.figures import ReportFigure, all_figures
 from upweight.report.names import DatasetName
-from upweight.report.points import best_table
+from upweight.report.points import at_point, best_table, shared_points, with_points
 from upweight.report.replicate import Claim, replicate
 from upweight.report.results import Results, collect
 from upweight.report.statistics.aggregate import mean
@@ -46,6 +51,7 @@ SUITES = {  # title, and the figures of a report that are shown
 }
 SIGMAS = (1, 5, 10, 50)
 MAZE_KINDS = {"umaze": ("", "-diverse"), "medium": ("-play", "-diverse"), "large": ("-play", "-diverse")}
+PASSES = (0, 125, 250, 500, 1000, 2000, 4000, 8000, 16000, math.inf)  # through the steps that weights draw on
 FAR = 0.15  # of normalised return: further from the paper, a cause is looked for
 Rows = list[tuple[str, ...]]
 
@@ -214,6 +220,61 @@ def mean_rows(study: Study) -> Rows:
         rows.append((head, *[""] * len(SIGMAS)))
         rows += [(name, *_means(table, place)) for place, name in enumerate(table.weightings)]
     return rows
+
+
+def way_rows(study: Study) -> Rows:
+    """Mean score over all mixes of a share of good steps, at the points where trainings were evaluated on their way."""
+    known, theirs = with_points(study.results), paper_scores()
+    rows: Rows = []
+    for group in (group for method in known.methods for group in known.groups(method) if group.family == "mixed"):
+        points = shared_points(known, group)
+        rows = rows or [("", *(f"{updates:,}" for updates in points), "paper")]
+        for sigma in sorted({dataset.sigma for dataset in group.datasets if dataset.sigma is not None}):
+            mixes = [dataset for dataset in group.datasets if dataset.sigma == sigma]
+            rows.append((f"**{group.method}**, {sigma}% good steps", *[""] * (len(points) + 1)))
+            for weighting in (each.name for each in group.weightings):
+                scores = [at_point(known, updates).scores(group.method, weighting, mixes) for updates in points]
+                paper = [theirs[known.algorithm(group.method), mix.base].get(weighting) for mix in mixes]
+                printed = "" if None in paper else f"{fmean(each for each in paper if each is not None):.2f}"
+                rows.append((weighting, *(f"{mean(each):.2f}" for each in scores), printed))
+    return rows
+
+
+def kept_gains(study: Study, method: str = "BC, bfloat16") -> list[tuple[float, float]]:
+    """How often batches have passed through the steps that RW or AW draws on in effect, and the share of the gain left then.
+
+    One pair for each point of the trainings on each mix. The gain is over Uniform at its end, in units of the highest of all
+    points; where that is under 0.1, nothing can be kept.
+    """
+    steps = {(row["dataset"], row["weighting"]): row["effective_steps"] for row in _early_steps()}
+    known = with_points(study.results)
+    pairs = []
+    for mix in known.datasets_of(method, family="mixed"):
+        level = mean(known.scores(method, "Uniform", [mix]))
+        for weighting in ("RW", "AW"):
+            points = sorted({at for run in known.shown if run.method == method for at, _ in run.points})
+            gains = [mean(at_point(known, at).scores(method, weighting, [mix])) - level for at in points]
+            drawn = steps[mix.base, f"{weighting.lower()} 0.1"]
+            if max(gains) >= 0.1:
+                passes = [at * algorithm_config("bc").batch_size / drawn for at in points]
+                pairs += list(zip(passes, (gain / max(gains) for gain in gains), strict=True))
+    return pairs
+
+
+def pass_rows(study: Study) -> Rows:
+    """What is left of the gain, by number of passes."""
+    rows: Rows = [("passes", "points", "share of the gain left: median", "lowest")]
+    pairs = kept_gains(study)
+    for low, high in itertools.pairwise(PASSES):
+        left = [share for passes, share in pairs if low <= passes < high]
+        name = f"under {high:,}" if low == 0 else f"{low:,} or more" if math.isinf(high) else f"{low:,} to {high:,}"
+        rows.append((name, str(len(left)), f"{median(left):.2f}", f"{min(left):.2f}"))
+    return rows
+
+
+def _early_steps() -> list[dict[str, Any]]:
+    found: list[dict[str, Any]] = json.loads((RESULTS / "early_steps_mixed.json").read_text())["results"]
+    return found
 
 
 def antmaze_rows(found: dict[str, Study]) -> Rows:

@@ -326,6 +326,20 @@ def test_few_good_episodes_come_with_a_warning() -> None:
     assert "wider than the range of returns" in alone
 
 
+def test_how_long_few_steps_last() -> None:
+    """1,000 passes through the worth of 50 episodes of 200 steps: 39,000 updates. Not said of too few steps, or of many."""
+
+    def suggested(steps: int) -> str:
+        good, poor = np.full(50, 3200.0) + np.arange(50), np.full(3000, 20.0)
+        lengths = np.concatenate([np.full(50, steps), np.full(3000, 20)])
+        return words(uw.suggest(with_returns(np.concatenate([good, poor]), lengths=lengths)))
+
+    text = suggested(200)
+    assert "steps are drawn. A policy that copies actions (BC) comes to know few by heart" in text
+    assert "up to 1,000 times, here for about 39,000 updates of 256 steps, and after 8,000 times most" in text
+    assert "by heart" not in suggested(10) and "by heart" not in suggested(6000)
+
+
 def test_incomplete_episodes_do_not_count() -> None:
     returns = np.concatenate([rng.normal(100, 1, 50), [1e6]])
     ds = with_returns(returns).mark_incomplete([50])

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from upweight.base.text import Shown, as_html, number, paragraph
 from upweight.data.dataset import Dataset
 from upweight.data.reference_scores import ReferenceScores, misfit, normalize_returns, reference_scores
-from upweight.data.statistics import mass_per_label, mean_ranks, positive_sided_variance
+from upweight.data.statistics import effective_steps, mass_per_label, mean_ranks, positive_sided_variance
 from upweight.inspection.choice import (
     GOOD_BEGINNINGS,
     PAPER_TEMPERATURE,
@@ -40,6 +40,9 @@ _GOOD_MEAN = 0.9  # normalised mean return that counts as about expert level
 _NOTHING = 0.0005  # of the steps drawn
 _BY_LENGTH, _MIN_EPISODES = 0.5, 20  # rank correlation of lengths and returns worth a word, and of how many episodes
 _SMALL_DIFFERENCES = 0.1  # range of returns, of their mean, below which the mean is worth a word
+# How often BC had seen the steps drawn, in effect, while it kept its gain, and when it had lost most of it (docs/results.md).
+PASSES, LOST, _FEWEST_STEPS = 1000, 8000, 1000  # steps: about as few as there were
+_BATCH, _UPDATES = 256, 1_000_000  # of a usual training
 
 
 @dataclass(frozen=True, repr=False)
@@ -110,6 +113,7 @@ def suggest_from(dataset: Dataset, *, env: str | None, starts: Starts | None) ->
         return Suggestion(Uniform(), False, tuple(reasons))
     reasons += _by_length(chosen, values, dataset.lengths[usable])
     reasons.append(_temperature_reason(chosen, found[PAPER_TEMPERATURE], returns, good))
+    reasons += _how_long(chosen, dataset.num_transitions[usable])
     if not chosen.is_firm:
         reasons.append(_cannot_tell(chosen, safe(found)))
     reasons += _left_out(chosen, dataset, usable, starts)
@@ -192,6 +196,19 @@ def _temperature_reason(chosen: Choice, usual: Choice, returns: NDArray[np.float
     if chosen.temperature < PAPER_TEMPERATURE:
         return text + " A higher one would let the many poor episodes back in."
     return f"{text} {PAPER_TEMPERATURE:g} is the paper's value for IQL and TD3+BC (0.2 for CQL; for BC the paper states none)."
+
+
+def _how_long(chosen: Choice, sizes: NDArray[np.int64]) -> list[str]:
+    """After how many updates few steps are known by heart, where that is sooner than the usual training ends."""
+    steps = effective_steps(chosen.weights, sizes)
+    updates = PASSES * steps / _BATCH
+    if steps < _FEWEST_STEPS or updates >= _UPDATES:
+        return []
+    return [
+        f"In effect {number(round(steps))} steps are drawn. A policy that copies actions (BC) comes to know few by heart: on the "
+        f"paper's mixes it kept its gain while it had seen them up to {PASSES:,} times, here for about "
+        f"{float(f'{updates:.2g}'):,.0f} updates of {_BATCH} steps, and after {LOST:,} times most of it was lost."
+    ]
 
 
 def _cannot_tell(chosen: Choice, safe_choice: Choice | None) -> str:
