@@ -12,11 +12,11 @@ import pytest
 
 from support.results import add_points, add_runs, data_spec
 from upweight.cli.demo import score_table
+from upweight.data.repetition import KEPT, LOST
 from upweight.engine.algorithm import find_algorithm
 from upweight.engine.kernels.choice import worthwhile
 from upweight.engine.run import algorithm_config
 from upweight.inspection.choice import GOOD_BEGINNINGS
-from upweight.inspection.suggestion import LOST, PASSES
 from upweight.recipes.ladder import load_ladder
 from upweight.recipes.tasks import CLASSIC_TASKS, MAZE_TASKS, MUJOCO_TASKS
 from upweight.report.names import DatasetName
@@ -709,8 +709,8 @@ def test_how_many_updates(results_page: Any, studies: Any, mixed: Results) -> No
     assert f"After 50,000 updates it is {early}." in text
     kept = np.array(load_benchmark("scores_page").kept_gains(studies["mixed"]))  # [cells, 2]
     passes, left = kept.T
-    assert left[passes < PASSES].min() > 0.8 > 0.6 > left[passes > PASSES].min()
-    assert np.median(left[passes > LOST]) < 0.4 and f"how many updates {PASSES:,} passes are" in text
+    assert left[passes < KEPT].min() > 0.8 > 0.6 > left[passes > KEPT].min()
+    assert np.median(left[passes > LOST]) < 0.4 and f"how many updates {KEPT:,} passes are" in text
 
 
 def test_td3_bc_in_walker2d_and_ant(mixed: Results, tables: dict[str, ScoreTable]) -> None:

@@ -35,6 +35,7 @@ from upweight.engine.point_list import Every, points_before
 from upweight.engine.points import CHOSEN, Points, make_watch
 from upweight.engine.population import Agents, Data, Interval, Program, Progress
 from upweight.engine.prepare import Part, check_range, make_agents, make_data, make_parts, make_setup
+from upweight.engine.repetition import warn_of_repetition
 from upweight.engine.result import RunResult
 from upweight.engine.run import Run, check_runs, without_episodes
 from upweight.engine.scale import warn_of_scale
@@ -146,6 +147,7 @@ def train(
         check_range(dataset, setup, with_rewards=any(run.method.uses_rewards for run in runs))
         plan = make_plan(dataset, runs, setup, max_agents=max_agents, num_devices=most, kernels=kernels, stream=stream)
         parts = make_parts(dataset, runs)
+        warn_of_repetition(runs, parts, num_updates)
         watch = None if evaluate_every is None else make_watch(evaluate_every, evaluate_with, dataset, runs, setup)
         folder = None
         if output is not None:

@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 from upweight.base.text import Shown, as_html, number, paragraph
 from upweight.data.dataset import Dataset
 from upweight.data.reference_scores import ReferenceScores, misfit, normalize_returns, reference_scores
+from upweight.data.repetition import FEWEST_STEPS, KEPT, LOST, USUAL_BATCH, updates_text, updates_until
 from upweight.data.statistics import effective_steps, mass_per_label, mean_ranks, positive_sided_variance
 from upweight.inspection.choice import (
     GOOD_BEGINNINGS,
@@ -40,9 +41,7 @@ _GOOD_MEAN = 0.9  # normalised mean return that counts as about expert level
 _NOTHING = 0.0005  # of the steps drawn
 _BY_LENGTH, _MIN_EPISODES = 0.5, 20  # rank correlation of lengths and returns worth a word, and of how many episodes
 _SMALL_DIFFERENCES = 0.1  # range of returns, of their mean, below which the mean is worth a word
-# How often BC had seen the steps drawn, in effect, while it kept its gain, and when it had lost most of it (docs/results.md).
-PASSES, LOST, _FEWEST_STEPS = 1000, 8000, 1000  # steps: about as few as there were
-_BATCH, _UPDATES = 256, 1_000_000  # of a usual training
+_USUAL_UPDATES = 1_000_000
 
 
 @dataclass(frozen=True, repr=False)
@@ -201,13 +200,13 @@ def _temperature_reason(chosen: Choice, usual: Choice, returns: NDArray[np.float
 def _how_long(chosen: Choice, sizes: NDArray[np.int64]) -> list[str]:
     """After how many updates few steps are known by heart, where that is sooner than the usual training ends."""
     steps = effective_steps(chosen.weights, sizes)
-    updates = PASSES * steps / _BATCH
-    if steps < _FEWEST_STEPS or updates >= _UPDATES:
+    updates = updates_until(KEPT, steps)
+    if steps < FEWEST_STEPS or updates >= _USUAL_UPDATES:
         return []
     return [
         f"In effect {number(round(steps))} steps are drawn. A policy that copies actions (BC) comes to know few by heart: on the "
-        f"paper's mixes it kept its gain while it had seen them up to {PASSES:,} times, here for about "
-        f"{float(f'{updates:.2g}'):,.0f} updates of {_BATCH} steps, and after {LOST:,} times most of it was lost."
+        f"paper's mixes it kept its gain while it had seen them up to {KEPT:,} times, here for about "
+        f"{updates_text(updates)} updates of {USUAL_BATCH} steps, and after {LOST:,} times most of it was lost."
     ]
 
 
