@@ -41,9 +41,17 @@ def test_added_work_waits_and_its_caller_does_not() -> None:
     go.set()
     with pytest.raises(ValueError, match="4 is not in list"):
         background.wait()
+    go.clear()
+    dropped = Background()
+    dropped.add(lambda: go.wait() and done.append(8))
+    dropped.add(lambda: done.append(9))
+    dropped.drop()
+    go.set()
+    dropped.wait()
+    assert done == [1, 2, 3, 8]
     background.add(lambda: done.index(6))
     while background.is_busy:
         pass
     with pytest.raises(ValueError, match="6 is not in list"):
         background.add(lambda: done.append(7))
-    assert done == [1, 2, 3]
+    assert done == [1, 2, 3, 8]

@@ -13,6 +13,7 @@ import pytest
 import upweight as uw
 from support.datasets import cartpole_log
 from support.training import dataset_for, parameters, small_config
+from upweight.base.background import Background
 from upweight.base.progress import listening
 from upweight.engine import points as points_module
 from upweight.engine.points import best_point
@@ -140,6 +141,57 @@ def test_points_play_beside_the_training(log: uw.Dataset, counted: Counted, monk
     monkeypatch.undo()
     in_turn = uw.train(log, runs(), num_updates=200, evaluate_every=50, evaluate_with=counted)
     assert [result.points for result in beside] == [result.points for result in in_turn]
+
+
+def test_a_training_waits_for_no_point_until_its_end(
+    log: uw.Dataset, counted: Counted, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Not even for those of the program before."""
+    trained, played = threading.Event(), Counted.play
+
+    def play(*arguments: Any) -> Any:
+        assert trained.wait(60)
+        return played(*arguments)
+
+    def listen(records: list[Any]) -> None:
+        if {(1, 200)} <= {(record["run"], record["updates"]) for record in records}:
+            trained.set()
+
+    options: dict[str, Any] = {"num_updates": 200, "evaluate_every": 50, "evaluate_with": counted, "max_agents": 1}
+    in_turn = uw.train(log, runs(), **options)
+    monkeypatch.setattr(points_module, "_is_beside", lambda _: True)
+    monkeypatch.setattr(Counted, "play", play)
+    beside = uw.train(log, runs(), **options, callbacks=[listen])
+    assert [result.points for result in beside] == [result.points for result in in_turn]
+
+
+def test_a_training_that_breaks_off_waits_for_one_point(
+    log: uw.Dataset, counted: Counted, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """The others wait on the disk."""
+    broken, played, drop = threading.Event(), Counted.play, Background.drop
+
+    def play(*arguments: Any) -> Any:
+        assert broken.wait(60)
+        return played(*arguments)
+
+    def listen(records: list[Any]) -> None:
+        if records[0]["updates"] == 300:
+            raise ValueError("enough")
+
+    def drop_and_tell(background: Background) -> None:
+        drop(background)
+        broken.set()
+
+    monkeypatch.setattr(Background, "drop", drop_and_tell)
+
+    monkeypatch.setattr(points_module, "_is_beside", lambda _: True)
+    monkeypatch.setattr(Counted, "play", play)
+    options: dict[str, Any] = {"evaluate_every": 100, "evaluate_with": counted, "output": tmp_path / "out"}
+    with pytest.raises(ValueError, match="enough"):
+        uw.train(log, runs(), num_updates=400, log_every_updates=100, callbacks=[listen], **options)
+    found = sorted(path.name for path in (tmp_path / "out" / "points").iterdir())
+    assert found == ["program-000-100.json", "program-000-200"]
 
 
 def test_each_run_has_its_own_episodes_in_whatever_program_it_trains(log: uw.Dataset) -> None:

@@ -11,6 +11,7 @@ class Background:
     def __init__(self) -> None:
         self._thread: threading.Thread | None = None
         self._error: BaseException | None = None
+        self._dropped = False
 
     @property
     def is_busy(self) -> bool:
@@ -31,13 +32,17 @@ class Background:
             try:
                 if before is not None:
                     before.join()
-                if self._error is None:
+                if self._error is None and not self._dropped:
                     work()
             except BaseException as error:  # of any kind: it is raised again where somebody waits
                 self._error = error
 
         self._thread = threading.Thread(target=do, daemon=True)
         self._thread.start()
+
+    def drop(self) -> None:
+        """Forget what has not begun yet; from now on nothing does."""
+        self._dropped = True
 
     def wait(self) -> None:
         """Until the work is done; what it raised is raised here."""

@@ -59,6 +59,7 @@ class Points:
             self._folder, self._identity = folder.path, folder.identity
         self._name, (self._every, self._evaluator) = f"program-{program:03d}", watch
         self._background = Background() if _is_beside(watch.evaluator) else None
+        self._asked = set[int]()  # points to be played, or that were
         for name in ("points", "best"):
             (self._folder / name).mkdir(exist_ok=True)
         files = (read_json(path) for path in self._folder.glob(f"points/{self._name}-*.json"))
@@ -69,8 +70,11 @@ class Points:
         return self
 
     def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
-        """Wait for what is played; not if somebody wants to leave: what waits on the disk is played next time."""
+        """Wait for what is to be played; where a training broke off, only for what is played now, and not even that if somebody
+        wants to leave: what waits on the disk is played next time."""
         try:
+            if kind is not None and self._background is not None:
+                self._background.drop()
             if kind is None or not issubclass(kind, KeyboardInterrupt):
                 self.wait()
         finally:
@@ -93,23 +97,24 @@ class Points:
                 list(writers.map(Policy.save, sound.values(), (waiting / _file(run) for run in sound)))
 
     def play(self, updates: int) -> None:
-        """Play the policies of a point, beside the caller's work or at once, unless that was done."""
-        if updates not in self._played:
+        """Play the policies of a point, beside the caller's work or at once, unless that was done or asked for."""
+        if updates not in self._played.keys() | self._asked:
+            self._asked.add(updates)
             play = partial(self._play, updates)
             play() if self._background is None else self._background.add(play)
 
     def go_on(self, updates: int) -> None:
-        """Do what is left to do with the points of a training that has come so far."""
-        self.wait()
-        passed = points_before(self._every, updates + 1)
-        for point in passed:
+        """Do what an earlier call left to do with the points of a training that has come so far."""
+        missed = 0
+        for point in (point for point in points_before(self._every, updates + 1) if point not in self._asked):
             if point in self._played:
                 self._tidy(point)
             elif self._waiting(point).exists():
                 self.play(point)
-        missed = [point for point in passed if point not in self._played and not self._waiting(point).exists()]
+            else:
+                missed += 1
         if missed:
-            _log.warning("%s: went past %d points without being evaluated there", self._folder, len(missed))
+            _log.warning("%s: went past %d points without being evaluated there", self._folder, missed)
 
     def wait(self) -> None:
         """Until all is played; what went wrong is raised here."""

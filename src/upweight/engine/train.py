@@ -156,16 +156,26 @@ def train(
             plan = plan.repacked(folder.programs)
         _log.info("%s", plan)
         results: dict[int, RunResult] = {}
-        for number, part in enumerate(plan.programs):
-            mine, learned = [runs[place] for place in part.runs], [parts[place] for place in part.runs]
-            spread = Spread(len(mine), chosen[:1] if part.streams else chosen)
-            here = setup.with_kernels(part.fused)
-            every = log_every_updates, evaluate_every
-            task = _Task(dataset, part.runs, mine, learned, num_updates, here, spread, part.streams, *every)
-            recorder = None if folder is None else _Recorder(folder, number, task, checkpoint_every_updates, deadline)
-            with Points(watch, folder, number) if watch is not None else contextlib.nullcontext() as points:
+        with contextlib.ExitStack() as playing:  # points of one program, beside the training of the next
+            watched: dict[Sequence[int], Points] = {}
+            for number, part in enumerate(plan.programs):
+                mine, learned = [runs[place] for place in part.runs], [parts[place] for place in part.runs]
+                spread = Spread(len(mine), chosen[:1] if part.streams else chosen)
+                here = setup.with_kernels(part.fused)
+                every = log_every_updates, evaluate_every
+                task = _Task(dataset, part.runs, mine, learned, num_updates, here, spread, part.streams, *every)
+                recorder = (
+                    None if folder is None else _Recorder(folder, number, task, checkpoint_every_updates, deadline)
+                )
+                points = None if watch is None else playing.enter_context(Points(watch, folder, number))
                 found = (recorder and recorder.finished()) or _train_program(task, recorder, callbacks, points)
-                results |= zip(part.runs, found if points is None else _with_points(task, found, points), strict=True)
+                results |= zip(part.runs, found, strict=True)
+                if points is not None:
+                    _play_last(task, found, points)
+                    watched[tuple(part.runs)] = points
+            for numbers, points in watched.items():
+                points.wait()
+                results |= {n: replace(results[n], points=points.of(n), best=points.best(n)) for n in numbers}
         return _finish(comparison, folder, [results[place] for place in range(len(runs))])
 
 
@@ -352,17 +362,12 @@ def _policies_at(done: int, task: _Task, program: Program, progress: Progress, a
     return {number: policy for number, policy, gone in zip(task.numbers, policies, lost, strict=True) if not gone}
 
 
-def _with_points(task: _Task, results: Sequence[RunResult], points: Points) -> list[RunResult]:
-    """What came of the points on the way, when all of them are played."""
+def _play_last(task: _Task, results: Sequence[RunResult], points: Points) -> None:
+    """What is left of its points when a program is trained: those of an earlier call, and the last."""
     points.go_on(task.num_updates - 1)
     if points.last:
         points.keep(task.num_updates, {n: each.policy for n, each in zip(task.numbers, results, strict=True)})
         points.play(task.num_updates)
-    points.wait()
-    return [
-        replace(result, points=points.of(number), best=points.best(number))
-        for number, result in zip(task.numbers, results, strict=True)
-    ]
 
 
 def _results(
