@@ -143,12 +143,13 @@ def claim_rows(found: dict[str, Study], names: list[str]) -> Rows:
 
 def aggregate_lines(found: dict[str, Study]) -> Rows:
     """Weightings in one number, by study."""
-    rows: Rows = [("", "datasets", "mean", "median", "IQM", "optimality gap")]
+    rows: Rows = [("", "updates", "datasets", "mean", "median", "IQM", "optimality gap")]
     for study in found.values():
         if study.name not in ("temperature", "percentage"):  # where the samplers are some of the mixed study's
             for row in aggregate_table(study.results, Intervals()).rows:
                 method, datasets, weighting, *numbers = map(str, row.cells)
-                rows.append((f"{method}, {weighting}", datasets, *numbers))
+                updates = f"{study.results.updates[method]:,}"
+                rows.append((f"{method}, {weighting}", updates, datasets, *numbers))
     return rows
 
 
