@@ -12,12 +12,8 @@ from upweight.base.errors import ConfigError
 from upweight.base.names import hint
 
 CHOICES = ("auto", "xla", "fused")
-_UNITS, _DEPTHS, _OUTPUTS, _INPUTS = (
-    256,
-    (2, 3),
-    16,
-    63,
-)  # of hidden layers; their number; at most out of and into a network
+_UNITS, _DEPTHS = 256, (2, 3)  # of hidden layers; their number
+_OUTPUTS, _INPUTS = 16, 63  # of a network, at most
 # With fewer the GPU is not filled and XLA is faster: at 16 agents 1.2 to 1.5 times, except for CQL with its many rows, where it
 # is slower by as much (benchmarks/results/kernels_time_few.json).
 _MANY_AGENTS, _MANY_ROWS = 64, 2**18

@@ -72,9 +72,8 @@ def backward(x: Any, first: Any, weights: Any, last: Any, g: Any, words: Any) ->
     sums = width < WIDE
     inputs = {"g": g, "last": last, "weights": weights, "words": words, "x": x if sums else None, "first": first}
     delta = None if to_inputs else _array((networks, rows, UNITS), BF16)
-    shape = (
-        (networks, rows, width) if to_inputs else (2 * tiles.units, width, UNITS)
-    )  # a sum is of a warpgroup in a unit
+    # Gradients of inputs, or sums: of a warpgroup in a unit.
+    shape = (networks, rows, width) if to_inputs else (2 * tiles.units, width, UNITS)
     y = _array(shape, F32) if sums or to_inputs else None
     outputs = {"deltas": [None if sums else delta, *[delta] * (depth - 1)], "y": y}
     scratch = {
