@@ -43,9 +43,8 @@ class Data(NamedTuple):
     rows: Array  # [M, width]: observation, action and, if needed, next observation, reward, terminated; as they were given
     layout: EpisodeLayout
     next_choices: Choices | None = None  # [P, M, ...] what given policies do at the next observations
-    drawn: Any = (
-        None  # of rows that were gathered for one piece: which of them each update takes, as `Program.draws` has it
-    )
+    # Of rows that were gathered for one piece: which of them each update takes, as `Program.draws` has it.
+    drawn: Any = None
 
 
 class Interval(NamedTuple):
@@ -60,9 +59,8 @@ class Progress(NamedTuple):
     """Everything that changes during training; what a checkpoint holds."""
 
     states: Any  # the algorithm's, [A, ...]
-    num_updates: (
-        Array  # int32 [A] that they had at the last end of a block; no more are added to an agent that diverged
-    )
+    # int32 [A] that they had at the last end of a block; no more are added to an agent that diverged.
+    num_updates: Array
     diverged_at: Array  # int32 [A] the first update with a NaN, -1 while all is well
     interval: Interval | None = None
 
