@@ -15,8 +15,8 @@ RETURNS = np.concatenate([np.full(10, 100.0), np.zeros(500)])
 LOG = with_returns(RETURNS, lengths=np.concatenate([np.full(10, 200), np.full(500, 5)]))
 
 
-def make_runs(algorithm: str = "bc") -> list[uw.Run]:
-    config = uw.algorithm_config(algorithm, batch_size=250)
+def make_runs(algorithm: str = "bc", units: int = 256) -> list[uw.Run]:
+    config = uw.algorithm_config(algorithm, batch_size=250, hidden_units=(units, units))
     return [uw.Run(config, weighting) for weighting in (uw.Uniform(), uw.ReturnWeighting(0.01))]
 
 
@@ -31,9 +31,13 @@ def test_bc_by_return_is_warned_of() -> None:
     assert "64,001 updates of 250 see them 8,000 times" in text and "up to 1,000 times, here 8,000 updates" in text
 
 
-@pytest.mark.parametrize(("algorithm", "updates"), [("bc", 64_000), ("td3_bc", 10**6)])
-def test_nothing_is_said_of_shorter_trainings_and_other_algorithms(algorithm: str, updates: int) -> None:
-    runs = make_runs(algorithm)
+@pytest.mark.parametrize(
+    ("algorithm", "units", "updates"), [("bc", 256, 64_000), ("bc", 128, 10**6), ("td3_bc", 256, 10**6)]
+)
+def test_nothing_is_said_of_shorter_trainings_small_networks_and_other_algorithms(
+    algorithm: str, units: int, updates: int
+) -> None:
+    runs = make_runs(algorithm, units)
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         warn_of_repetition(runs, make_parts(LOG, runs), updates)
@@ -41,6 +45,7 @@ def test_nothing_is_said_of_shorter_trainings_and_other_algorithms(algorithm: st
 
 def test_a_training_says_it_before_it_begins(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("upweight.engine.repetition.LOST", 0.01)
+    monkeypatch.setattr("upweight.engine.repetition.WEIGHTS", 0)
     config = uw.algorithm_config("bc", batch_size=25, hidden_units=(2,))
     with pytest.warns(uw.UpweightWarning, match="bc will know the steps"):
         uw.train(LOG, [uw.Run(config, "rw")], num_updates=2)

@@ -335,7 +335,7 @@ def test_how_long_few_steps_last() -> None:
         return words(uw.suggest(with_returns(np.concatenate([good, poor]), lengths=lengths)))
 
     text = suggested(200)
-    assert "steps are drawn. A policy that copies actions (BC) comes to know few by heart" in text
+    assert "Networks of the usual size (256, 256) that copy actions (BC) come to know few by heart" in text
     assert "up to 1,000 times, here for about 39,000 updates of 256 steps, and after 8,000 times most" in text
     assert "by heart" not in suggested(10) and "by heart" not in suggested(6000)
 

@@ -2,10 +2,11 @@
 
 import warnings
 from collections.abc import Sequence
+from itertools import pairwise
 
 from upweight.base.errors import UpweightWarning
 from upweight.base.text import number
-from upweight.data.repetition import FEWEST_STEPS, KEPT, LOST, updates_text, updates_until
+from upweight.data.repetition import FEWEST_STEPS, KEPT, LOST, WEIGHTS, updates_text, updates_until
 from upweight.data.statistics import effective_steps
 from upweight.engine.prepare import Part
 from upweight.engine.run import Run
@@ -17,7 +18,8 @@ def warn_of_repetition(runs: Sequence[Run], parts: Sequence[Part], num_updates: 
     found = []
     for run, part in zip(runs, parts, strict=True):
         follows = isinstance(run.weighting, Weighting) and run.weighting.uses_returns
-        if follows and not run.method.uses_rewards:
+        is_large = sum(a * b for a, b in pairwise(run.config.hidden_units)) >= WEIGHTS
+        if follows and is_large and not run.method.uses_rewards:
             steps = effective_steps(part.weights(run.weighting), part.own.num_transitions)
             if steps >= FEWEST_STEPS and num_updates > updates_until(LOST, steps, run.config.batch_size):
                 found.append((steps, run))
@@ -30,7 +32,7 @@ def warn_of_repetition(runs: Sequence[Run], parts: Sequence[Part], num_updates: 
         f"{run.method.name} will know the steps that it draws by heart in {len(found)} of {len(runs)} runs: with {weighting} "
         f"{number(round(steps))} steps are drawn in effect, and {num_updates:,} updates of {batch} see them "
         f"{num_updates * batch / steps:,.0f} times. On the paper's mixes the gain of weighting was kept up to {KEPT:,} times, "
-        f"here {most} updates, and mostly lost after {LOST:,}",
+        f"here {most} updates, and mostly lost after {LOST:,}. Train for less long, or a smaller network",
         UpweightWarning,
         stacklevel=4,
     )

@@ -204,9 +204,9 @@ def _how_long(chosen: Choice, sizes: NDArray[np.int64]) -> list[str]:
     if steps < FEWEST_STEPS or updates >= _USUAL_UPDATES:
         return []
     return [
-        f"In effect {number(round(steps))} steps are drawn. A policy that copies actions (BC) comes to know few by heart: on the "
-        f"paper's mixes it kept its gain while it had seen them up to {KEPT:,} times, here for about "
-        f"{updates_text(updates)} updates of {USUAL_BATCH} steps, and after {LOST:,} times most of it was lost."
+        f"In effect {number(round(steps))} steps are drawn. Networks of the usual size (256, 256) that copy actions (BC) come to "
+        f"know few by heart: on the paper's mixes they kept their gain while they had seen them up to {KEPT:,} times, here for "
+        f"about {updates_text(updates)} updates of {USUAL_BATCH} steps, and after {LOST:,} times most of it was lost."
     ]
 
 
