@@ -183,6 +183,7 @@ def test_offline_rl_is_compared_with_bc_of_the_same_sampler_and_precision(store:
     add_runs(store, "hopper-medium", "RW", around(0.9), algorithm="iql", precision="bfloat16", updates=3_000_000)
     found = checks(check(store), "offline RL")
     assert "IQL, bfloat16 RW, BC after 2,000,000 updates" in found
+    assert "trained for different numbers of updates (BC 1,000; BC, bfloat16 2,000,000;" in check(store).notes[0]
 
 
 @pytest.mark.parametrize(("sign", "verdict"), [(1, "grows"), (-1, "not shown")])

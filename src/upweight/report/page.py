@@ -157,15 +157,13 @@ def _subject(results: Results) -> str:
 def _facts(report: Report, created: datetime) -> str:
     results, intervals = report.results, report.intervals
     seeds = sorted({run.seed for run in results.shown or results.runs})
-    updates = sorted(set(results.updates.values()))
-    by_method = ", ".join(f"{method} {count:,}" for method, count in results.updates.items())
     left_out = len(results.runs) - len(results.shown)
     diverged, versions = sum(run.diverged for run in results.shown), list(results.versions.items())
     rows = {
         "store": ", ".join(results.sources),
         "runs": f"{len(results.runs):,}" + (f", of which {left_out:,} are listed but not shown" if left_out else ""),
         "diverged": f"{diverged:,}" + (f", counted as {_diverged_score(results)}; listed above" if diverged else ""),
-        "updates": f"{updates[0]:,}" if len(updates) == 1 else by_method,
+        "updates": results.updates_text,
         "seeds": f"{len(seeds)} ({', '.join(map(str, seeds))})",
         **(_how_scored(results, intervals) if results.shown else {}),
         **{f"settings of {run.method}": run.settings for run in results.runs if run.settings},

@@ -217,7 +217,9 @@ def replicate(results: Results, intervals: Intervals) -> Replication:
     claims = tuple(
         Claim(each.name, each.text, each.wanted, tuple(_checks(results, each, intervals))) for each in QUESTIONS
     )
-    notes = (*filter(None, [results.not_shown]), *results.data_notes.values())
+    lengths = f"Methods were trained for different numbers of updates ({results.updates_text}), and may differ for that alone."
+    several = [lengths] if len(set(results.updates.values())) > 1 else []
+    notes = (*several, *filter(None, [results.not_shown]), *results.data_notes.values())
     return Replication(results.sources, dict(results.updates), claims, notes)
 
 

@@ -233,6 +233,13 @@ class Results:
         """What a score on it is."""
         return "normalised return" if self.is_normalized(dataset) else "return"
 
+    @property
+    def updates_text(self) -> str:
+        """250,000; or of each method, where they differ: BC 250,000; IQL 1,000,000."""
+        found = sorted(set(self.updates.values()))
+        by_method = "; ".join(f"{method} {count:,}" for method, count in self.updates.items())
+        return f"{found[0]:,}" if len(found) == 1 else by_method
+
     def fewest_seeds(self) -> int:
         """Seeds of the cell of the tables that has fewest."""
         return min(len(scores) for cells in self._cells.values() for scores in cells.values())
