@@ -708,6 +708,8 @@ def test_how_many_updates(results_page: Any, studies: Any, mixed: Results) -> No
     assert f"at 5% RW has {five} in Hopper, HalfCheetah and Ant, Uniform on the full sets {full}." in text
     assert f"After 50,000 updates it is {early}." in text
     kept = np.array(load_benchmark("scores_page").kept_gains(studies["mixed"]))  # [cells, 2]
+    again = [score(updates, "hopper-expert-random-1", "RW") for updates in (50_000, 250_000, 500_000)]  # x 256 / 10,000
+    assert "it is {} after 1,280 passes, {} after 6,400 and {} after 12,800".format(*again) in text
     passes, left = kept.T
     assert left[passes < KEPT].min() > 0.8 > 0.6 > left[passes > KEPT].min()
     assert np.median(left[passes > LOST]) < 0.4 and f"how many updates {KEPT:,} passes are" in text
