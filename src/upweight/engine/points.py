@@ -81,11 +81,6 @@ class Points:
             if self._temporary is not None:
                 self._temporary.cleanup()
 
-    @property
-    def last(self) -> bool:
-        """Whether the end of a training is one of them."""
-        return self._evaluator.last
-
     def keep(self, updates: int, policies: Mapping[int, Policy]) -> None:
         """Write the policies of a point, by the numbers of their runs, unless they were played before an interruption."""
         if updates not in self._played:
@@ -98,15 +93,21 @@ class Points:
 
     def play(self, updates: int) -> None:
         """Play the policies of a point, beside the caller's work or at once, unless that was done or asked for."""
-        if updates not in self._played.keys() | self._asked:
+        if updates not in self._played and updates not in self._asked:
             self._asked.add(updates)
             play = partial(self._play, updates)
             play() if self._background is None else self._background.add(play)
 
+    def end(self, updates: int, policies: Mapping[int, Policy]) -> None:
+        """Play the final policies too, unless that is left to the caller."""
+        if self._evaluator.last:
+            self.keep(updates, policies)
+            self.play(updates)
+
     def go_on(self, updates: int) -> None:
-        """Do what an earlier call left to do with the points of a training that has come so far."""
+        """Do what an earlier call left to do with the points of a training that had come so far."""
         missed = 0
-        for point in (point for point in points_before(self._every, updates + 1) if point not in self._asked):
+        for point in points_before(self._every, updates + 1):
             if point in self._played:
                 self._tidy(point)
             elif self._waiting(point).exists():

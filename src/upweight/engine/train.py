@@ -157,7 +157,7 @@ def train(
         _log.info("%s", plan)
         results: dict[int, RunResult] = {}
         with contextlib.ExitStack() as playing:  # points of one program, beside the training of the next
-            watched: dict[Sequence[int], Points] = {}
+            watched = list[tuple[Sequence[int], Points]]()
             for number, part in enumerate(plan.programs):
                 mine, learned = [runs[place] for place in part.runs], [parts[place] for place in part.runs]
                 spread = Spread(len(mine), chosen[:1] if part.streams else chosen)
@@ -168,12 +168,15 @@ def train(
                     None if folder is None else _Recorder(folder, number, task, checkpoint_every_updates, deadline)
                 )
                 points = None if watch is None else playing.enter_context(Points(watch, folder, number))
-                found = (recorder and recorder.finished()) or _train_program(task, recorder, callbacks, points)
+                found = None if recorder is None else recorder.finished()
+                if points is not None and found is not None:
+                    points.go_on(num_updates - 1)
+                found = found or _train_program(task, recorder, callbacks, points)
                 results |= zip(part.runs, found, strict=True)
                 if points is not None:
-                    _play_last(task, found, points)
-                    watched[tuple(part.runs)] = points
-            for numbers, points in watched.items():
+                    points.end(num_updates, {n: results[n].policy for n in part.runs})
+                    watched.append((part.runs, points))
+            for numbers, points in watched:
                 points.wait()
                 results |= {n: replace(results[n], points=points.of(n), best=points.best(n)) for n in numbers}
         return _finish(comparison, folder, [results[place] for place in range(len(runs))])
@@ -360,14 +363,6 @@ def _policies_at(done: int, task: _Task, program: Program, progress: Progress, a
     policies = extract_policies(program, progress, agents, task.runs, {**task.about, **CHOSEN, "num_updates": done})
     lost = jax.device_get(task.spread.take(progress.diverged_at)) >= 0
     return {number: policy for number, policy, gone in zip(task.numbers, policies, lost, strict=True) if not gone}
-
-
-def _play_last(task: _Task, results: Sequence[RunResult], points: Points) -> None:
-    """What is left of its points when a program is trained: those of an earlier call, and the last."""
-    points.go_on(task.num_updates - 1)
-    if points.last:
-        points.keep(task.num_updates, {n: each.policy for n, each in zip(task.numbers, results, strict=True)})
-        points.play(task.num_updates)
 
 
 def _results(

@@ -145,9 +145,8 @@ def train_population(workplace: Workplace, data: RunData, deadline: float, worke
     ]
     began = ended = time.perf_counter()
 
-    def so_far(
-        _: object = None,
-    ) -> None:  # at each line of the log: what comes after the last is waiting for simulators
+    def so_far(_: object = None) -> None:
+        """At each line of the log: what comes after the last one is waiting for simulators."""
         nonlocal ended
         ended = time.perf_counter()
 
