@@ -190,6 +190,8 @@ def test_points_on_the_way_are_added_to_the_same_runs(study: Experiment, tmp_pat
     plain, watched = read_experiment(path), read_experiment(path, changes={"evaluate_every": 100})
     sweep(plain, tmp_path / "plain", max_agents=4)
     assert "4 agents x 300 updates, evaluated 3 times" in str(plan_sweep(watched, tmp_path / "whole", max_agents=4))
+    beyond = read_experiment(path, changes={"evaluate_every": [300, 400]})
+    assert "300 updates, evaluated 1 time, at the end" in str(plan_sweep(beyond, tmp_path / "whole"))
     sweep(watched, tmp_path / "whole", max_agents=4)
     while sweep(watched, tmp_path / "sliced", max_minutes=0, max_agents=4).remaining:
         pass
