@@ -217,13 +217,16 @@ class _Task:
         return [_Critic(self.config, seed=seed, episodes=each, evaluator=evaluator) for seed, each in pairs]
 
 
+_USUAL = FQEConfig()
+
+
 def evaluate_policies(
     dataset: Dataset,
     policies: Sequence[Policy],
     *,
     seeds: Sequence[int] = range(5),
     updates: int = 60_000,
-    config: FQEConfig = FQEConfig(),  # noqa: B008  (frozen)
+    config: FQEConfig = _USUAL,
     precision: str = "float32",
     episodes: ArrayLike | None = None,
     starts: ArrayLike | None = None,
