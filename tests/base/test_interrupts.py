@@ -5,10 +5,11 @@ import os
 import signal
 import threading
 import time
+from typing import Any
 
 import pytest
 
-from upweight.base.interrupts import answering, interrupts_wait
+from upweight.base.interrupts import answering, interrupts_wait, terminated_as_interrupted
 
 
 @pytest.mark.parametrize(("times", "expected"), [(1, ["all of it"]), (2, [])])
@@ -90,3 +91,21 @@ def test_it_is_answered_while_the_main_thread_hears_nothing() -> None:
     ((presses, message, when),) = answers
     assert (presses, message) == (1, "stopping soon")
     assert 0.1 < when - began < 0.8
+
+
+@pytest.mark.parametrize("before", [signal.default_int_handler, signal.SIG_IGN])
+def test_the_end_that_a_scheduler_asks_for(before: Any) -> None:
+    """Waits and is heeded as Ctrl-C is, also where that is ignored; and outside such a block it ends what is done at once."""
+    done: list[str] = []
+    handler, ending = signal.signal(signal.SIGINT, before), signal.getsignal(signal.SIGTERM)
+    try:
+        with pytest.raises(KeyboardInterrupt), terminated_as_interrupted(), interrupts_wait("stopping"):
+            signal.raise_signal(signal.SIGTERM)
+            done.append("all of it")
+        with pytest.raises(KeyboardInterrupt), terminated_as_interrupted():
+            signal.raise_signal(signal.SIGTERM)
+            done.append("more")
+        assert done == ["all of it"]
+        assert signal.getsignal(signal.SIGINT) is before and signal.getsignal(signal.SIGTERM) is ending
+    finally:
+        signal.signal(signal.SIGINT, handler)

@@ -347,15 +347,22 @@ def test_an_evaluation_that_fails_stops_nothing(beside: Beside) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("sent", [signal.SIGINT, signal.SIGTERM], ids=["Ctrl-C", "a scheduler's end"])
+@pytest.mark.parametrize(
+    ("sent", "begin"),
+    [(signal.SIGINT, []), (signal.SIGTERM, []), (signal.SIGTERM, ["sh", "-c", "trap '' INT; exec \"$@\"", "sh"])],
+    ids=["Ctrl-C", "a scheduler's end", "the end of a background job"],
+)
 def test_an_interrupt_is_no_crash(
-    tmp_path: Path, cache: Path, monkeypatch: pytest.MonkeyPatch, sent: signal.Signals
+    tmp_path: Path, cache: Path, monkeypatch: pytest.MonkeyPatch, sent: signal.Signals, begin: list[str]
 ) -> None:
-    """While the second population trains, after workers simulated for the first: the device may be in the middle of something."""
+    """While the second population trains, after workers simulated for the first: the device may be in the middle of something.
+
+    What a script starts with ``&`` ignores Ctrl-C from the beginning.
+    """
     monkeypatch.setenv("UPWEIGHT_CACHE", str(cache))
     store = tmp_path / "store"
     command = [sys.executable, "-m", "upweight", "sweep", str(study_file(tmp_path, updates=8_000)), "-o", str(store)]
-    process = subprocess.Popen([*command, "--max-agents", "4"], stderr=subprocess.PIPE, text=True)
+    process = subprocess.Popen([*begin, *command, "--max-agents", "4"], stderr=subprocess.PIPE, text=True)
     while not (list(store.glob("runs/*.json")) and under_way(store)):
         assert process.poll() is None
         time.sleep(0.01)

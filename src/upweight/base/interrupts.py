@@ -14,6 +14,7 @@ from contextvars import ContextVar
 from typing import Any
 
 Answer = Callable[[int, str], None]  # told, in a thread of its own, how often Ctrl-C was pressed and what comes of it
+_SIGNALS = (signal.SIGINT, signal.SIGTERM)
 _log = logging.getLogger("upweight")
 
 
@@ -37,11 +38,19 @@ def answering(answer: Answer) -> Iterator[None]:
 
 @contextmanager
 def terminated_as_interrupted() -> Iterator[None]:
-    """Let SIGTERM, which schedulers send, do what Ctrl-C does inside the block; in the main thread."""
+    """Let SIGTERM, which schedulers send, do what Ctrl-C does inside the block; in the main thread.
+
+    Also where Ctrl-C itself is ignored, as in what a script started with ``&``.
+    """
     if threading.current_thread() is not threading.main_thread():
         yield
         return
-    before = signal.signal(signal.SIGTERM, lambda *_: signal.raise_signal(signal.SIGINT))
+
+    def interrupt(number: int, frame: Any) -> None:
+        handler = signal.getsignal(signal.SIGINT)
+        (handler if callable(handler) else signal.default_int_handler)(number, frame)
+
+    before = signal.signal(signal.SIGTERM, interrupt)
     try:
         yield
     finally:
@@ -81,21 +90,27 @@ class Interrupts:
 
 @contextmanager
 def interrupts_wait(message: str) -> Iterator[Interrupts]:
-    """Heed Ctrl-C at the end of the block, or where the block itself does; who presses is told ``message`` at once."""
-    handler = signal.getsignal(signal.SIGINT)
-    if threading.current_thread() is not threading.main_thread() or not callable(handler):
+    """Heed Ctrl-C at the end of the block, or where the block itself does; who presses is told ``message`` at once.
+
+    And SIGTERM, where somebody handles it.
+    """
+    found = {number: signal.getsignal(number) for number in _SIGNALS}
+    handlers: dict[int, Any] = {number: handler for number, handler in found.items() if callable(handler)}
+    if threading.current_thread() is not threading.main_thread() or not handlers:
         yield Interrupts(lambda *_: None)  # other threads are never interrupted
         return
-    interrupts, (reading, writing) = Interrupts(handler), socket.socketpair()
+    interrupts, (reading, writing) = Interrupts(next(iter(handlers.values()))), socket.socketpair()
     writing.setblocking(False)
     listener = threading.Thread(target=_listen, args=(reading, _answer.get(), message), daemon=True)
     listener.start()
     before = signal.set_wakeup_fd(writing.fileno(), warn_on_full_buffer=False)
-    signal.signal(signal.SIGINT, interrupts.note)
+    for number in handlers:
+        signal.signal(number, interrupts.note)
     try:
         yield interrupts
     finally:
-        signal.signal(signal.SIGINT, handler)
+        for number, handler in handlers.items():
+            signal.signal(number, handler)
         signal.set_wakeup_fd(before)
         writing.close()
         listener.join()
@@ -107,6 +122,6 @@ def _listen(signals: socket.socket, answer: Answer, message: str) -> None:
     """The numbers of signals arrive as bytes, whatever the main thread is at, until the other end is closed."""
     presses = 0
     while numbers := signals.recv(64):
-        for _ in range(numbers.count(signal.SIGINT)):
+        for _ in range(sum(numbers.count(number) for number in _SIGNALS)):
             presses += 1
             answer(presses, message)
