@@ -287,6 +287,7 @@ def cells(table: ScoreTable, *weightings: str) -> list[tuple[DatasetName, str, S
     return found
 
 
+@pytest.mark.slow
 def test_pages_are_what_the_stored_runs_give(results_page: Any, studies: Any, found: Found) -> None:
     """Every generated part of every page; and that every picture that they show is there."""
     for page, parts in results_page.pages(studies).items():
