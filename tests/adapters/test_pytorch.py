@@ -228,6 +228,7 @@ from upweight.adapters.pytorch import EpisodeBatchSampler
 store, rank = sys.argv[1:]
 torch.distributed.init_process_group("gloo", init_method=f"file://{store}", rank=int(rank), world_size=2)
 print(next(iter(EpisodeBatchSampler.from_lengths([5, 7], [1, 2], 16, seed=0))).tolist())
+torch.distributed.barrier()  # who leaves while the other still connects, breaks its connection
 torch.distributed.destroy_process_group()
 """
 
