@@ -36,6 +36,7 @@ from scores_page import (
     mean_rows,
     pass_rows,
     physics,
+    regular_rows,
     run_rows,
     scores_page,
     studies,
@@ -77,6 +78,7 @@ def pages(found: dict[str, Study]) -> dict[str, dict[str, str]]:
         "updates": markdown(way_rows(mixed)),
         "passes": markdown(pass_rows(mixed)),
         "sizes": markdown(size_rows()),
+        "regular": markdown(regular_rows(found["regular"])),
         "antmaze": markdown(antmaze_rows(found)),
         "aggregates": markdown(aggregate_lines(found)),
         "cost": markdown(cost_rows(mixed)),
@@ -87,6 +89,7 @@ def pages(found: dict[str, Study]) -> dict[str, dict[str, str]]:
         "percentage": markdown(setting_rows("top", "fraction")),
     }
     results |= {f"figures {name}": mixed.images(name) for name in ("sigma", "improvement", "gain")}
+    results["figures regular"] = found["regular"].images("improvement")
     readme = {
         "means": means,
         "demo": markdown(demo_rows()),

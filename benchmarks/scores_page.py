@@ -15,7 +15,7 @@ and ``mixed_seed1.jsonl`` is ``paper/mixed --set dataset_seed=1``, a second draw
 import itertools
 import json
 import math
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -26,7 +26,7 @@ from typing import Any
 from measure import RESULTS
 from upweight.engine.run import algorithm_config
 from upweight.paper.tables import paper_scores
-from upweight.recipes.tasks import MUJOCO_TASKS, TASKS
+from upweight.recipes.tasks import MAZE_TASKS, MUJOCO_TASKS, TASKS
 from upweight.report.figures.drawing import as_file
 from upweight.report.figures.figures import ReportFigure, all_figures
 from upweight.report.names import DatasetName
@@ -50,6 +50,7 @@ SUITES = {  # title, and the figures of a report that are shown
     "hopper": ("Temperature and percentage in Hopper", ("temperature", "percentage")),  # on docs/results.md only
 }
 SIGMAS = (1, 5, 10, 50)
+REGULAR_KINDS = ("random", "medium", "expert", "medium-expert", "medium-replay", "full-replay")
 MAZE_KINDS = {"umaze": ("", "-diverse"), "medium": ("-play", "-diverse"), "large": ("-play", "-diverse")}
 PASSES = (0, 125, 250, 500, 1000, 2000, 4000, 8000, 16000, math.inf)  # through the steps that weights draw on
 FAR = 0.15  # of normalised return: further from the paper, a cause is looked for
@@ -146,6 +147,7 @@ def run_rows(found: dict[str, Study]) -> Rows:
 class Beside:
     """A score that the paper has too."""
 
+    study: str
     method: str
     dataset: DatasetName
     weighting: str
@@ -161,7 +163,7 @@ class Beside:
 
 def beside_the_paper(found: dict[str, Study]) -> list[Beside]:
     """Every score that the paper has too, of all studies."""
-    cells: dict[tuple[str, str, str], Beside] = {}
+    cells = []
     for study in found.values():
         for table in study.tables:
             for dataset, scores in table.rows:
@@ -169,15 +171,15 @@ def beside_the_paper(found: dict[str, Study]) -> list[Beside]:
                     if score is not None and score.paper is not None:
                         values = study.results.scores(table.method, weighting, [dataset])
                         ours = Intervals().of(mean, values)
-                        cell = Beside(table.method, dataset, weighting, score, ours, score.paper)
-                        cells.setdefault((table.method, dataset.name, weighting), cell)
-    return list(cells.values())
+                        cells.append(Beside(study.name, table.method, dataset, weighting, score, ours, score.paper))
+    return cells
 
 
 def far_counts(cells: list[Beside]) -> Rows:
-    """How many scores are how far from the paper's, by algorithm."""
+    """How many scores are how far from the paper's, by study and algorithm."""
     rows: Rows = [
         (
+            "study",
             "algorithm",
             "scores",
             f"more than {FAR} from the paper's",
@@ -186,23 +188,23 @@ def far_counts(cells: list[Beside]) -> Rows:
             "ours lower",
         )
     ]
-    for method in dict.fromkeys(cell.method for cell in cells):
-        mine = [cell for cell in cells if cell.method == method]
+    for study, method in dict.fromkeys((cell.study, cell.method) for cell in cells):
+        mine = [cell for cell in cells if (cell.study, cell.method) == (study, method)]
         apart = [cell.apart for cell in mine if abs(cell.apart) > FAR]
         near = sum(abs(cell.ours.point - cell.paper) > FAR for cell in mine)
         numbers = (len(mine), near, len(apart), sum(each > 0 for each in apart), sum(each < 0 for each in apart))
-        rows.append((method, *map(str, numbers)))
+        rows.append((f"`paper/{study}`", method, *map(str, numbers)))
     return rows
 
 
 def far_rows(cells: list[Beside]) -> Rows:
     """Scores whose interval excludes the paper's number by more than :data:`FAR`, the furthest of each algorithm first."""
-    rows: Rows = [("algorithm", "dataset", "sampler", "ours, 95% interval", "paper", "apart")]
-    methods = list(dict.fromkeys(cell.method for cell in cells))
+    rows: Rows = [("study", "algorithm", "dataset", "sampler", "ours, 95% interval", "paper", "apart")]
+    groups = list(dict.fromkeys((cell.study, cell.method) for cell in cells))
     far = [cell for cell in cells if abs(cell.apart) > FAR]
-    for cell in sorted(far, key=lambda cell: (methods.index(cell.method), -abs(cell.apart))):
-        ours = estimate_text(cell.ours, normalized=True)
-        rows.append((cell.method, cell.dataset.name, cell.weighting, ours, f"{cell.paper:.2f}", f"{cell.apart:+.2f}"))
+    for cell in sorted(far, key=lambda cell: (groups.index((cell.study, cell.method)), -abs(cell.apart))):
+        who, ours = (f"`paper/{cell.study}`", cell.method), estimate_text(cell.ours, normalized=True)
+        rows.append((*who, cell.dataset.name, cell.weighting, ours, f"{cell.paper:.2f}", f"{cell.apart:+.2f}"))
     return rows
 
 
@@ -212,14 +214,27 @@ def mean_rows(study: Study) -> Rows:
     tables = [table for table in study.tables if table.title == table.method]
     all_tasks = {task for table in tables for task in _tasks(table)}
     for table in tables:
-        seeds = min(score.seeds for score in table.scores)
-        head = f"**{table.method}**, {study.results.updates[table.method]:,} updates, {seeds} seeds"
-        if (tasks := _tasks(table)) < all_tasks:
-            *others, last = (TASKS[task].env_id.split("-")[0] for task in MUJOCO_TASKS if task in tasks)
-            head += f", {' and '.join([', '.join(others), last] if others else [last])} only"
-        rows.append((head, *[""] * len(SIGMAS)))
-        rows += [(name, *_means(table, place)) for place, name in enumerate(table.weightings)]
+        rows.append((_head(study, table, all_tasks), *[""] * len(SIGMAS)))
+        for place, name in enumerate(table.weightings):
+            rows.append((name, *(_mean(table, place, lambda d, sigma=sigma: d.sigma == sigma) for sigma in SIGMAS)))
     return rows
+
+
+def regular_rows(study: Study) -> Rows:
+    """Mean score over all tasks of a kind of dataset, by algorithm and weighting, with the paper's in brackets."""
+    rows: Rows = [("", *REGULAR_KINDS, "antmaze", "all")]
+    all_tasks = {task for table in study.tables for task in _tasks(table)}
+    for table in study.tables:
+        rows.append((_head(study, table, all_tasks), *[""] * (len(rows[0]) - 1)))
+        for place, name in enumerate(table.weightings):
+            cells = [_mean(table, place, lambda d, kind=kind: _kind(d) == kind) for kind in rows[0][1:-1]]
+            rows.append((name, *cells, _mean(table, place, lambda _: True)))
+    return rows
+
+
+def _kind(dataset: DatasetName) -> str:
+    """What a regular dataset is called without its task: "medium-replay", and "antmaze" for all of those."""
+    return "antmaze" if dataset.base.startswith("antmaze") else dataset.base.removeprefix(f"{dataset.task}-")
 
 
 def way_rows(study: Study) -> Rows:
@@ -240,14 +255,14 @@ def way_rows(study: Study) -> Rows:
     return rows
 
 
-def kept_gains(study: Study, method: str = "BC, bfloat16") -> list[tuple[float, float]]:
+def kept_gains(results: Results, method: str = "BC, bfloat16") -> list[tuple[float, float]]:
     """How often batches have passed through the steps that RW or AW draws on in effect, and the share of the gain left then.
 
     One pair for each point of the trainings on each mix. The gain is over Uniform at its end, in units of the highest of all
     points; where that is under 0.1, nothing can be kept.
     """
     steps = {(row["dataset"], row["weighting"]): row["effective_steps"] for row in _early_steps()}
-    known = with_points(study.results)
+    known = with_points(results)
     pairs = []
     for mix in known.datasets_of(method, family="mixed"):
         level = mean(known.scores(method, "Uniform", [mix]))
@@ -264,11 +279,11 @@ def kept_gains(study: Study, method: str = "BC, bfloat16") -> list[tuple[float, 
 def pass_rows(study: Study) -> Rows:
     """What is left of the gain, by number of passes."""
     rows: Rows = [("passes", "points", "share of the gain left: median", "lowest")]
-    pairs = kept_gains(study)
+    pairs = kept_gains(study.results)
     for low, high in itertools.pairwise(PASSES):
         left = [share for passes, share in pairs if low <= passes < high]
         name = f"under {high:,}" if low == 0 else f"{low:,} or more" if math.isinf(high) else f"{low:,} to {high:,}"
-        rows.append((name, str(len(left)), f"{median(left):.2f}", f"{min(left):.2f}"))
+        rows.append((name, str(len(left)), f"{median(left):.2f}", f"{round(min(left), 2) + 0.0:.2f}"))  # not -0.00
     return rows
 
 
@@ -283,6 +298,8 @@ def antmaze_rows(found: dict[str, Study]) -> Rows:
     rows: Rows = [("", *mazes)]
     for table in (table for name in ("regular", "official_antmaze") if name in found for table in found[name].tables):
         scores = {dataset.name: cells for dataset, cells in table.rows}
+        if f"antmaze-{mazes[0]}" not in scores:
+            continue
         chosen = [scores[f"antmaze-{maze}"] for maze in mazes]
         rows.append((f"**{table.method}**", *[""] * len(mazes)))
         for place, weighting in enumerate(table.weightings):
@@ -296,16 +313,25 @@ def _tasks(table: ScoreTable) -> set[str]:
     return {dataset.task for dataset, _ in table.rows if dataset.task is not None}
 
 
-def _means(table: ScoreTable, place: int) -> list[str]:
-    """Of one weighting."""
-    cells = []
-    for sigma in SIGMAS:
-        scores = [scores[place] for dataset, scores in table.rows if dataset.sigma == sigma]
-        found = [score for score in scores if score is not None]
-        paper = [score.paper for score in found if score.paper is not None]
-        shown = f"{fmean(score.mean for score in found):.2f}" if found else ""
-        cells.append(shown + (f" ({fmean(paper):.2f})" if paper else ""))
-    return cells
+def _head(study: Study, table: ScoreTable, all_tasks: set[str]) -> str:
+    """An algorithm and what is known of its runs; the tasks it was trained in, where others have more."""
+    seeds = min(score.seeds for score in table.scores)
+    head = f"**{table.method}**, {study.results.updates[table.method]:,} updates, {seeds} seeds"
+    if (tasks := _tasks(table)) == all_tasks:
+        return head
+    if all_tasks - tasks == set(MAZE_TASKS):
+        return f"{head}, without antmaze"
+    *others, last = (TASKS[task].env_id.split("-")[0] for task in MUJOCO_TASKS if task in tasks)
+    return f"{head}, {' and '.join([', '.join(others), last] if others else [last])} only"
+
+
+def _mean(table: ScoreTable, place: int, wanted: Callable[[DatasetName], bool]) -> str:
+    """Of one weighting over some datasets, with the paper's in brackets."""
+    scores = [scores[place] for dataset, scores in table.rows if wanted(dataset)]
+    found = [score for score in scores if score is not None]
+    paper = [score.paper for score in found if score.paper is not None]
+    shown = f"{fmean(score.mean for score in found):.2f}" if found else ""
+    return shown + (f" ({fmean(paper):.2f})" if paper else "")
 
 
 def scores_page(found: dict[str, Study]) -> str:

@@ -4,6 +4,7 @@ import importlib.util
 import json
 import re
 from collections.abc import Callable, Iterable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -83,8 +84,17 @@ def test_speed_of_the_kernels() -> None:
         method, config = find_algorithm(name), algorithm_config(name)
         chosen = "fused" if worthwhile(config.hidden_units, agents, method.network_rows(config)) else "xla"
         assert rows[name, agents, chosen]["agent_updates_per_s"] >= row["agent_updates_per_s"], (name, agents, kernels)
-    largest = rows["cql", 64, "fused"]["first_call_seconds"]
-    assert f"CQL, took {largest} s to compile" in (ROOT / "docs/kernels.md").read_text()
+    page, largest = text_of("docs/kernels.md"), few["cql", 64, "fused"]["first_call_seconds"]
+    assert largest <= 60 and f"CQL, took {largest} s to compile" in page
+    gains = {
+        agents: [
+            few[name, agents, "fused"]["agent_updates_per_s"] / few[name, agents, "xla"]["agent_updates_per_s"]
+            for name in names[:3]
+        ]
+        for agents in (16, 64)
+    }
+    assert f"XLA by {100 / max(gains[16]) - 100:.0f} to {1 / min(gains[16]) - 1:.0%} only" in page
+    assert f"the kernels by {100 * min(gains[64]) - 100:.0f} to {max(gains[64]) - 1:.0%}" in page
     fused = [row["agent_updates_per_s"] for row in found_for(rows, names, "fused")]
     head = "the same with [fused kernels](docs/kernels.md) (CQL: 64 agents)"
     assert table_row("README.md", head) == [f"{rate:,}" for rate in fused]
@@ -93,12 +103,11 @@ def test_speed_of_the_kernels() -> None:
         for r in stored("train_throughput_h200")
         if (r["agents"], r["dtype"], r["who"]) == (256, "float32", "upweight")
     }
-    gains = [rate / float32[name] for name, rate in zip(names, fused, strict=True)]
-    assert f"{min(gains):.1f} to {max(gains):.1f}\ntimes" in (ROOT / "docs/training.md").read_text()
+    faster = [rate / float32[name] for name, rate in zip(names, fused, strict=True)]
+    assert f"{min(faster):.1f} to {max(faster):.1f}\ntimes" in (ROOT / "docs/training.md").read_text()
     checks = stored("kernels_check")
     assert all(row["bit_equal"] for row in checks) and len(checks) == 9
     ratios = [row["worst_ratio"] for row in checks]
-    page = (ROOT / "docs/kernels.md").read_text()
     assert f"{min(ratios):.2f} to {max(ratios):.2f} of plain bfloat16's for nine shapes" in page
 
 
@@ -256,6 +265,11 @@ def text_of(page: str) -> str:
     return " ".join((ROOT / page).read_text().split())
 
 
+def part_of(results: Results, wanted: Callable[[DatasetName], bool]) -> Results:
+    """Some of the datasets."""
+    return replace(results, runs=tuple(run for run in results.runs if wanted(run.dataset)))
+
+
 @pytest.fixture(scope="module")
 def studies(results_page: Any) -> Any:
     """What is stored: read, and compared, once."""
@@ -379,9 +393,10 @@ def test_scores_beside_the_papers(results_page: Any, studies: Any, mixed: Result
     dataset = [far.dataset]
     ours = interval(mean, mixed.scores("BC", "Top-10%", dataset), rng=np.random.default_rng(0))
     assert far.paper == 0.86 and far.apart == pytest.approx(ours.high - 0.86) and far.apart < -0.5
-    listed = {row[:3] for row in load_benchmark("scores_page").far_rows(cells)}
-    assert ("BC", far.dataset.name, "Top-10%") in listed and ("BC", near.dataset.name, "RW") not in listed
-    assert all(abs(cell.apart) > 0.15 for cell in cells if (cell.method, cell.dataset.name, cell.weighting) in listed)
+    listed = {row[:4] for row in load_benchmark("scores_page").far_rows(cells)}
+    names = {cell: (f"`paper/{cell.study}`", cell.method, cell.dataset.name, cell.weighting) for cell in cells}
+    assert names[far] in listed and names[near] not in listed
+    assert all((abs(cell.apart) > 0.15) == (name in listed) for cell, name in names.items())
 
 
 def test_runs_are_repeatable() -> None:
@@ -671,11 +686,10 @@ def test_how_many_updates(results_page: Any, studies: Any, mixed: Results) -> No
     far, apart = {}, {}
     for name in (method, "BC"):
         found = [cell for cell in results_page.beside_the_paper({"mixed": studies["mixed"]}) if cell.method == name]
-        found = [cell for cell in found if cell.dataset.task != "walker2d"]
-        assert len(found) == 105
+        assert len(found) == 140
         far[name] = {(cell.dataset.name, cell.weighting) for cell in found if abs(cell.apart) > 0.15}
         apart[name] = f"{np.mean([abs(cell.ours.point - cell.paper) for cell in found]):.2f}"
-    counted = f"Of its 105 scores in these tasks {len(far[method])} are further than 0.15 from the paper's"
+    counted = f"Of its 140 scores {len(far[method])} are further than 0.15 from the paper's"
     assert counted in text and f"the mean distance is {apart[method]}." in text
     assert f"After 250,000 updates, in float32, it was {len(far['BC'])} and {apart['BC']}." in text
     assert {(dataset, weighting) for dataset, weighting in far[method] if weighting == "Uniform"} == {
@@ -686,8 +700,10 @@ def test_how_many_updates(results_page: Any, studies: Any, mixed: Results) -> No
         "hopper-expert-random-50",
         "hopper-medium-random-10",
         "halfcheetah-expert-random-50",
+        "walker2d-expert-random-50",
+        "walker2d-medium-random-5",
     }
-    assert len(far[method]) == 6 and ("hopper-medium-random-1", "RW") in far[method]
+    assert len(far[method]) == 8 and ("hopper-medium-random-1", "RW") in far[method]
 
     def score(updates: int, dataset: str, weighting: str) -> str:
         named = [each for each in mixed.datasets_of(method) if each.name == dataset]
@@ -701,19 +717,24 @@ def test_how_many_updates(results_page: Any, studies: Any, mixed: Results) -> No
     third = [score(last, "hopper-medium-random-1", each) for each in ("RW", "AW")]
     assert "the first two have {} and {}, {} and {}, close to the paper's".format(*million) in text
     assert "the third, {} and {}, is further from it".format(*third) in text
-    tasks = ("hopper", "halfcheetah", "ant")
+    tasks = ("hopper", "halfcheetah", "walker2d", "ant")
     five, full, early = (
-        "{}, {} and {}".format(*(score(updates, f"{task}-expert{mix}", name) for task in tasks))
+        "{}, {}, {} and {}".format(*(score(updates, f"{task}-expert{mix}", name) for task in tasks))
         for updates, mix, name in ((last, "-random-5", "RW"), (last, "", "Uniform"), (first, "-random-5", "RW"))
     )
-    assert f"at 5% RW has {five} in Hopper, HalfCheetah and Ant, Uniform on the full sets {full}." in text
+    assert f"at 5% RW has {five} in Hopper, HalfCheetah, Walker2d and Ant, Uniform on the full sets {full}." in text
     assert f"After 50,000 updates it is {early}." in text
-    kept = np.array(load_benchmark("scores_page").kept_gains(studies["mixed"]))  # [cells, 2]
+    ten = [score(updates, "walker2d-expert-random-1", name) for updates in (first, last) for name in ("RW", "AW")]
+    assert "`walker2d-expert-random-1`: {} and {}, then {} and {}, which is the paper's".format(*ten) in text
     again = [score(updates, "hopper-expert-random-1", "RW") for updates in (50_000, 250_000, 500_000)]  # x 256 / 10,000
     assert "it is {} after 1,280 passes, {} after 6,400 and {} after 12,800".format(*again) in text
-    passes, left = kept.T
-    assert left[passes < KEPT].min() > 0.8 > 0.6 > left[passes > KEPT].min()
-    assert np.median(left[passes > LOST]) < 0.4 and f"how many updates {KEPT:,} passes are" in text
+    assert f"how many updates {KEPT:,} passes are" in text
+    walker = part_of(mixed, lambda dataset: dataset.task == "walker2d")
+    for results in (mixed, walker):  # the latter was not known when the two numbers were chosen
+        passes, left = np.array(load_benchmark("scores_page").kept_gains(results)).T
+        few, many = left[passes < KEPT].min(), np.median(left[passes > LOST])
+        assert few > 0.8 > 0.6 > left[passes > KEPT].min() and many < 0.4
+    assert f"at least {few:.2f} of the gain is left, beyond {LOST:,} the median is {many:.2f}." in text
 
 
 def test_td3_bc_in_walker2d_and_ant(mixed: Results, tables: dict[str, ScoreTable]) -> None:
@@ -770,8 +791,8 @@ def test_cql_has_few_updates(results_page: Any, studies: Any, tables: dict[str, 
     shown = [span("halfcheetah-medium", "RW", "AW"), span("halfcheetah-medium", "RW", "AW", of="paper")]
     shown.append(span("halfcheetah-medium", "Uniform"))
     assert "agree with the paper: {}, the paper {}, Uniform {}.".format(*shown) in text
-    (row,) = [row for row in results_page.far_counts(results_page.beside_the_paper(studies)) if row[0] == CQL]
-    assert row[3:] == ("32", "0", "32")  # "All 32 scores in the list are lower"
+    (row,) = [row for row in results_page.far_counts(results_page.beside_the_paper(studies)) if row[1] == CQL]
+    assert row[4:] == ("32", "0", "32")  # "All 32 scores in the list are lower"
 
 
 def test_half_hardly_improves_on_uniform(mixed: Results, tables: dict[str, ScoreTable]) -> None:
@@ -885,23 +906,29 @@ def test_iql_far_from_the_papers(results_page: Any, studies: Any) -> None:
     assert sum(cell.apart > 0.15 for cell in others) == 1
 
 
+def is_maze(dataset: DatasetName) -> bool:
+    return dataset.base.startswith("antmaze")
+
+
 def test_antmaze_is_learned(studies: Any) -> None:
     text = text_of("docs/results.md")
+    mazes = {name: part_of(studies[name].results, is_maze) for name in ("regular", "official_antmaze")}
+    claims = {name: checks_of(replicate(results, Intervals()).claims) for name, results in mazes.items()}
     for name, method in (("regular", "BC, bfloat16"), ("regular", "IQL, bfloat16"), ("official_antmaze", None)):
-        found = checks_of(studies[name].claims)["regular"]
+        found = claims[name]["regular"]
         checks = [check for (each, _), check in found.items() if method in (None, each)]
         rw, aw = (shown_of(check.improvement) for check in checks)
         assert any(f"{rw}{between}{aw}" in text for between in (" and ", " (RW) and ")), (name, method)
         assert not any(check.verdict == "worse" for check in checks)
-    beats_bc = checks_of(studies["regular"].claims)["offline RL"]
+    beats_bc = claims["regular"]["offline RL"]
     rw, aw = (f"{check.improvement.point:.2f}" for check in beats_bc.values() if check.improvement is not None)
-    assert f"with a probability of {rw} (RW) and {aw} (AW). On the mixes" in text
+    assert f"on antmaze's six one of IQL with {rw} and {aw}." in text
     table = {table.method: table for table in studies["regular"].tables}["IQL, bfloat16"]
-    uniform = {dataset.name: scores[0].mean for dataset, scores in table.rows if scores[0] is not None}
+    uniform = {dataset.name: scores[0].mean for dataset, scores in table.rows if scores[0] is not None and is_maze(dataset)}
     larger = [score for name, score in uniform.items() if "umaze" not in name]
     assert f"with IQL {min(larger):.2f} to {max(larger):.2f} in the larger mazes" in text
     assert uniform["antmaze-umaze"] >= 0.5 and min(larger) > 0
-    assert len([run for name in ("regular", "official_antmaze") for run in studies[name].results.runs]) == 360
+    assert sum(len(results.runs) for results in mazes.values()) == 360
 
 
 def test_stochastic_control(studies: Any) -> None:
