@@ -924,7 +924,9 @@ def test_antmaze_is_learned(studies: Any) -> None:
     rw, aw = (f"{check.improvement.point:.2f}" for check in beats_bc.values() if check.improvement is not None)
     assert f"on antmaze's six one of IQL with {rw} and {aw}." in text
     table = {table.method: table for table in studies["regular"].tables}["IQL, bfloat16"]
-    uniform = {dataset.name: scores[0].mean for dataset, scores in table.rows if scores[0] is not None and is_maze(dataset)}
+    uniform = {
+        dataset.name: scores[0].mean for dataset, scores in table.rows if scores[0] is not None and is_maze(dataset)
+    }
     larger = [score for name, score in uniform.items() if "umaze" not in name]
     assert f"with IQL {min(larger):.2f} to {max(larger):.2f} in the larger mazes" in text
     assert uniform["antmaze-umaze"] >= 0.5 and min(larger) > 0
