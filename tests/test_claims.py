@@ -344,7 +344,7 @@ def test_what_training_costs(results_page: Any, studies: Any) -> None:
 
 
 PEER = "d3rlpy, compile_graph"
-IQL, CQL = "IQL, bfloat16", "CQL, bfloat16"
+BC, IQL, CQL = (f"{name}, bfloat16" for name in ("BC", "IQL", "CQL"))
 
 
 def key_of(row: dict[str, Any]) -> tuple[str, str]:
@@ -931,6 +931,67 @@ def test_antmaze_is_learned(studies: Any) -> None:
     assert f"with IQL {min(larger):.2f} to {max(larger):.2f} in the larger mazes" in text
     assert uniform["antmaze-umaze"] >= 0.5 and min(larger) > 0
     assert sum(len(results.runs) for results in mazes.values()) == 360
+
+
+def test_regular_sets(results_page: Any, studies: Any) -> None:
+    """Gains and losses of RW and AW, and how far scores are from the paper's, on replays and elsewhere."""
+    text, study = text_of("docs/results.md"), studies["regular"]
+    found = checks_of(study.claims)
+    shown = {
+        method: [shown_of(found["regular"][method, name].improvement) for name in ("RW", "AW")]
+        for method in study.results.methods
+    }
+    assert "RW beats one with Uniform with a probability of {}, one with AW with {}.".format(*shown[BC]) in text
+    assert "TD3+BC in Hopper agrees: {} and {}.".format(*shown["TD3+BC, bfloat16"]) in text
+    assert "The probabilities are {} and {}, the differences in IQM".format(*shown[IQL]) in text
+    checks = [found["regular"][IQL, name] for name in ("RW", "AW")]
+    gains = [shown_of(check.gain, "+.3f").replace("+-", "-") for check in checks]
+    assert {check.verdict for check in checks} == {"not shown"}
+    assert "in IQM {} and {}, where the paper's means".format(*gains) in text
+    tables = {table.method: table for table in study.tables}
+    rows = {
+        method: {
+            dataset.base: dict(zip(tables[method].weightings, row, strict=True)) for dataset, row in tables[method].rows
+        }
+        for method in (BC, IQL)
+    }
+    papers = [np.mean([row[name].paper for row in rows[IQL].values()]) for name in ("Uniform", "RW", "AW")]
+    assert [f"{paper:.2f}" for paper in papers] == ["0.62", "0.68", "0.68"]
+
+    def cells_that(method: str, attribute: str) -> list[tuple[str, Score]]:
+        judged = [(name, row[each]) for name, row in rows[method].items() for each in ("RW", "AW")]
+        return [(name, score) for name, score in judged if getattr(score, attribute)]
+
+    several = re.compile("medium-expert|replay")
+    better, worse = cells_that(BC, "is_better"), cells_that(BC, "is_worse")
+    assert (len(better), sum(bool(several.search(name)) for name, _ in better), len(worse)) == (18, 17, 0)
+    better, worse = cells_that(IQL, "is_better"), cells_that(IQL, "is_worse")
+    assert len(better) == 9 and all(several.search(name) for name, _ in better)
+    replays = [name for name, _ in worse if "replay" in name]
+    assert len(worse) == 9 and len(replays) == 5
+    lost = [rows[IQL][name]["Uniform"].mean - score.mean for name, score in worse if name not in replays]
+    assert f"`walker2d-medium`, by {min(lost):.2f} to {max(lost):.2f}, and" in text
+    for name in dict.fromkeys(replays):
+        rw, aw, uniform = (rows[IQL][name][each] for each in ("RW", "AW", "Uniform"))
+        assert re.search(
+            f"{rw.text} and {aw.text} on `{name}` \\((Uniform )?{uniform.text}, the paper {rw.paper:.2f}, {aw.paper:.2f} and "
+            f"{uniform.paper:.2f}\\)",
+            text,
+        ), name
+    cells = [cell for cell in results_page.beside_the_paper({"regular": study}) if not is_maze(cell.dataset)]
+    apart, far = {}, {}
+    for method in (BC, IQL):
+        for replay in (False, True):
+            some = [cell for cell in cells if cell.method == method and ("replay" in cell.dataset.base) == replay]
+            assert len(some) == (32 if replay else 64)
+            apart[method, replay] = f"{np.mean([abs(cell.ours.point - cell.paper) for cell in some]):.2f}"
+            far[method, replay] = sum(abs(cell.apart) > 0.15 for cell in some)
+    assert (
+        f"the scores of BC are {apart[BC, False]} from the paper's on average, and those of IQL {apart[IQL, False]};"
+        in text
+    )
+    assert (far[BC, False], far[IQL, False]) == (1, 1)
+    assert f"but {far[BC, True]} and {far[IQL, True]} of 32 on replays." in text
 
 
 def test_stochastic_control(studies: Any) -> None:
