@@ -32,9 +32,11 @@ from upweight.data.holdout import held_out_episodes
 from upweight.engine import points as points_module
 from upweight.engine.folder import TrainingFolder
 from upweight.engine.train import TrainingPaused
+from upweight.report.results import collect
 from upweight.rollout.evaluate import Evaluator
 from upweight.rollout.processes import usable_cores
 from upweight.studies.experiment_file import Experiment, read_experiment
+from upweight.studies.readers import open_store
 from upweight.studies.store import Store
 from upweight.sweeps import executor as executor_module
 from upweight.sweeps.estimate import Estimate
@@ -140,6 +142,31 @@ def test_every_run_once(study: Experiment, tmp_path: Path) -> None:
     before = {path: path.stat().st_mtime_ns for path in (tmp_path / "store" / "runs").iterdir()}
     assert sweep(study, tmp_path / "store").finished == 8
     assert {path: path.stat().st_mtime_ns for path in (tmp_path / "store" / "runs").iterdir()} == before
+
+
+@pytest.mark.slow
+def test_the_actor_draws_by_weights_of_its_own(tmp_path: Path) -> None:
+    """As in a training of the same runs."""
+    (tmp_path / "study.toml").write_text(
+        """\
+updates = 20
+episodes = 2
+dataset_steps = 500
+datasets = ["cartpole-expert-random-50"]
+algorithms = [{name = "discrete_iql", hidden_units = [8], batch_size = 16}]
+weightings = [{name = "uniform", actor = "rw"}, {name = "rw", actor = "uniform"}]
+"""
+    )
+    study = read_experiment(tmp_path / "study.toml")
+    assert sweep(study, tmp_path / "store").finished == 2
+    config = uw.algorithm_config("discrete_iql", hidden_units=(8,), batch_size=16)
+    runs = [uw.Run(config, own, actor_weighting=actor) for own, actor in (("uniform", "rw"), ("rw", "uniform"))]
+    results = uw.train(uw.load("cartpole-expert-random-50", steps=500), runs, num_updates=20)
+    for run, result in zip(study.runs, results, strict=True):
+        stored = uw.load_policy(Store(tmp_path / "store").policy_path(run.run_id))
+        np.testing.assert_allclose(result.policy.layers[0][0], stored.layers[0][0], rtol=1e-4, atol=1e-4)
+    shown = {run.weighting.name for run in collect(open_store(tmp_path / "store")).shown}
+    assert shown == {"Uniform, actor RW", "RW, actor Uniform"}
 
 
 @pytest.mark.slow

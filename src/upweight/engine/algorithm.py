@@ -83,6 +83,7 @@ class Algorithm(NamedTuple):
     noise: Callable[[Array, Setup, Any], Any] = lambda key, setup, config: None  # -> all randomness of one update
     # Update t behaves as update t mod period does; phase 0 reports all metrics.
     period: Callable[[Any], int] = lambda config: 1
+    has_actor: bool = True  # otherwise the critics are the policy
     uses_rewards: bool = True  # otherwise rewards and next observations are not even loaded
 
 

@@ -10,7 +10,7 @@ from typing import Any
 from upweight.base.errors import DatasetError, UpweightError
 from upweight.base.text import settings_text
 from upweight.engine.config import paper_temperature
-from upweight.studies.run_spec import config_of, run_spec_from_dict
+from upweight.studies.run_spec import ACTOR, config_of, run_spec_from_dict
 from upweight.studies.store import Record
 
 UNIFORM = "Uniform"
@@ -65,7 +65,11 @@ class DatasetName:
 
 
 def name_weighting(weighting: Mapping[str, Any], algorithm: str) -> WeightingName:
-    """The name of a weighting's description; settings other than the paper's are part of it."""
+    """The name of a weighting's description; settings other than the paper's are part of it, and weights of the actor's own."""
+    if ACTOR in weighting:
+        rest = {key: value for key, value in weighting.items() if key != ACTOR}
+        own, actor = (name_weighting(each, algorithm) for each in (rest, weighting[ACTOR]))
+        return WeightingName(f"{own.name}, actor {actor.name}", f"{own.kind}, actor {actor.kind}")
     kind = str(weighting["name"])
     settings = {key: value for key, value in weighting.items() if key != "name" and value is not None}
     if kind == "uniform" and not settings:

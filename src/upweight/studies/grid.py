@@ -5,7 +5,7 @@ import math
 import os
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import MISSING, dataclass, field, fields
+from dataclasses import MISSING, dataclass, field, fields, replace
 from pathlib import Path
 from types import NoneType, UnionType
 from typing import Any, NamedTuple, get_args, get_origin, get_type_hints
@@ -18,7 +18,7 @@ from upweight.engine.run import Run, algorithm_config, check_runs, named_weighti
 from upweight.loading import is_recipe, load
 from upweight.recipes.recipe import find_recipe, recipe_names
 from upweight.studies.fit import check_environment, check_weighting, recipe_outline
-from upweight.studies.run_spec import DataSpec, RunSpec
+from upweight.studies.run_spec import ACTOR, DataSpec, RunSpec, draws_of
 from upweight.weightings.registry import weighting_classes
 from upweight.weightings.weighting import Weighting
 
@@ -56,7 +56,7 @@ class Grid:
     datasets: list[Any]  # names, wildcards over them, files, or {path = ..., option = ...}
     algorithms: list[Any]  # names, or {name = ..., setting = ...}
     updates: int
-    weightings: list[Any] = field(default_factory=lambda: ["uniform"])  # as algorithms
+    weightings: list[Any] = field(default_factory=lambda: ["uniform"])  # as algorithms; actor = ... may be a setting
     seeds: int | list[int] = 1  # how many, or which
     episodes: int = 20  # of the evaluation
     evaluate_every: int | list[int] | None = None  # updates, on the way: between two evaluations, or those of each
@@ -74,9 +74,10 @@ class Grid:
         Paths of files begin at ``folder``.
         """
         kept = [run for run in self.agents() if algorithms is None or run.method.name in algorithms]
+        agents = [_drawing(run, entry) for run in kept for entry in self.weightings]
         every = tuple(self.evaluate_every) if isinstance(self.evaluate_every, list) else self.evaluate_every
-        weightings = {run: [_weighting(entry, run.method.name) for entry in self.weightings] for run in kept}
-        distinct = list(dict.fromkeys(weighting for each in weightings.values() for weighting in each))
+        weightings = (weighting for run in agents for weighting in (run.weighting, run.actor_weighting))
+        distinct = [each for each in dict.fromkeys(weightings) if isinstance(each, Weighting)]
         for source in self.sources() if kept else []:
             if only is not None and not fnmatch.fnmatch(source.name, only):
                 continue
@@ -87,20 +88,19 @@ class Grid:
             for weighting in distinct:
                 with _mistakes_of("weightings"):
                     check_weighting(weighting, dataset, is_outline=source.is_recipe)
-            for run in kept:
-                for weighting in weightings[run]:
-                    for seed in range(self.seeds) if isinstance(self.seeds, int) else self.seeds:
-                        yield RunSpec(
-                            data=data,
-                            algorithm=run.method.name,
-                            config=run.config.to_dict(),
-                            weighting=weighting.to_dict(),
-                            seed=seed,
-                            updates=self.updates,
-                            precision=self.precision,
-                            episodes=self.episodes,
-                            evaluate_every=every,
-                        )
+            for run in agents:
+                for seed in range(self.seeds) if isinstance(self.seeds, int) else self.seeds:
+                    yield RunSpec(
+                        data=data,
+                        algorithm=run.method.name,
+                        config=run.config.to_dict(),
+                        weighting=draws_of(run.to_dict()),
+                        seed=seed,
+                        updates=self.updates,
+                        precision=self.precision,
+                        episodes=self.episodes,
+                        evaluate_every=every,
+                    )
 
     def agents(self) -> list[Run]:
         """The algorithms with their settings."""
@@ -225,6 +225,17 @@ def _agent(entry: Any) -> Run:
     with _mistakes_of("algorithms", name):
         base = algorithm_config(name, **{key: settings[key] for key in ("preset",) if key in settings})
         return Run(algorithm_config(name, **_as_floats(type(base), base.to_dict(), settings)))
+
+
+def _drawing(run: Run, entry: Any) -> Run:
+    """An agent of the algorithm that draws as an entry of the weightings says."""
+    rest, actor = entry, None
+    if isinstance(entry, dict) and ACTOR in entry:
+        rest = {name: value for name, value in entry.items() if name != ACTOR}
+        actor = _weighting(entry[ACTOR], run.method.name)
+    weighting = _weighting(rest, run.method.name)
+    with _mistakes_of("weightings"):
+        return replace(run, weighting=weighting, actor_weighting=actor)
 
 
 def _weighting(entry: Any, algorithm: str) -> Weighting:

@@ -6,8 +6,7 @@ from typing import Any
 
 from upweight.base.errors import DatasetError
 from upweight.base.files import read_json, read_log
-from upweight.base.text import settings_text
-from upweight.studies.run_spec import DataSpec, RunSpec
+from upweight.studies.run_spec import DataSpec, RunSpec, draws_of
 from upweight.studies.store import PackedStore, Record, Store, StoreReader
 
 _NOT_PLAYED: Record = {"score": None, "mean_return": None, "returns": []}
@@ -65,18 +64,13 @@ class TrainedRuns(StoreReader):
 def _record(plan: Mapping[str, Any], run: Mapping[str, Any], played: Mapping[str, Any], env_id: str) -> Record:
     """What a sweep would have kept; of evaluation on the way, the last point is that of the policy."""
     *points, last = run.get("points") or [played]
-    weighting, part = dict(run["weighting"]), run["episodes"]
-    if run["reweight"]:  # what no study can ask for is told with the weighting, and by the data
-        weighting["reweight"] = True
-    if run["actor_weighting"] is not None:
-        settings = dict(run["actor_weighting"])
-        weighting["actor"] = " ".join(filter(None, [str(settings.pop("name", "")), settings_text(settings)]))
+    part = run["episodes"]
     content = plan["dataset"]["fingerprint"] if part is None else part["hash"]
     spec = RunSpec(
         data=DataSpec(plan["dataset"]["source"], None, None, env_id, content=content),
         algorithm=run["algorithm"],
         config=run["config"],
-        weighting=weighting,
+        weighting=draws_of(run),
         seed=run["seed"],
         updates=plan["num_updates"],
         precision=plan["precision"],

@@ -5,11 +5,19 @@ import json
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from functools import cached_property
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
 
 from upweight.engine.config import Config
 from upweight.engine.point_list import points_before
+from upweight.weightings.registry import weighting_from_dict
 
+if TYPE_CHECKING:
+    from upweight.engine.run import Run
+
+ACTOR = "actor"
 FORMAT_VERSION = 1  # of everything below that turns a description into numbers; a new one means new runs
 
 
@@ -32,7 +40,8 @@ class DataSpec:
 class RunSpec:
     """One agent: trained on a dataset with a weighting and a seed, then evaluated.
 
-    ``algorithm`` and ``weighting`` are descriptions, complete with all settings, so that a changed default is another run.
+    ``algorithm`` and ``weighting`` are descriptions, complete with all settings, so that a changed default is another run. Where
+    the actor draws by weights of its own, their description is the ``weighting``'s setting :data:`ACTOR`.
     """
 
     data: DataSpec
@@ -83,8 +92,23 @@ def run_spec_from_dict(values: Mapping[str, Any]) -> RunSpec:
     return RunSpec(data=DataSpec(**values["data"]), **rest)
 
 
+def draws_of(described: Mapping[str, Any]) -> dict[str, Any]:
+    """The ``weighting`` of a run, from what :meth:`upweight.Run.to_dict` says; reweighting, which no study asks for, included."""
+    actor = {} if described["actor_weighting"] is None else {ACTOR: dict(described["actor_weighting"])}
+    return {**described["weighting"], **({"reweight": True} if described["reweight"] else {}), **actor}
+
+
+def agent_of(run: RunSpec, episodes: NDArray[np.int64] | None = None) -> "Run":
+    """The run as the engine takes it, on some episodes of its data."""
+    from upweight.engine.run import Run  # needs JAX, which reading results does not
+
+    own = {name: value for name, value in run.weighting.items() if name != ACTOR}
+    actor = weighting_from_dict(run.weighting[ACTOR]) if ACTOR in run.weighting else None
+    return Run(config_of(run), weighting_from_dict(own), run.seed, episodes=episodes, actor_weighting=actor)
+
+
 def config_of(run: RunSpec) -> Config:
     """The algorithm's settings."""
-    from upweight.engine.run import algorithm_config  # needs JAX, which reading results does not
+    from upweight.engine.run import algorithm_config  # likewise
 
     return type(algorithm_config(run.algorithm)).from_dict(run.config)

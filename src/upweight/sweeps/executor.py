@@ -14,13 +14,12 @@ from upweight.base.errors import CheckpointError, DatasetError, MissingExtraErro
 from upweight.engine.result import RunResult
 from upweight.engine.run import Run
 from upweight.engine.train import TrainingPaused, train
-from upweight.studies.run_spec import DataSpec, config_of
+from upweight.studies.run_spec import DataSpec, agent_of
 from upweight.studies.store import Store
 from upweight.sweeps.evaluation import Trained, evaluate_and_store, evaluator_of
 from upweight.sweeps.packing import Population
 from upweight.sweeps.run_data import RunData, load_data
 from upweight.sweeps.work import Work, Workplace
-from upweight.weightings.registry import weighting_from_dict
 
 _STOPS_ALL = (TrainingPaused, MissingExtraError)  # among the errors of ours
 _log = logging.getLogger("upweight")
@@ -139,10 +138,7 @@ class _Trainer:
 def train_population(workplace: Workplace, data: RunData, deadline: float, workers: int | None) -> list[Trained]:
     """Train its runs in its folder, or go on there."""
     episodes = {spec: data.episodes_of(spec) for spec in workplace.population.data}
-    runs = [
-        Run(config_of(run), weighting_from_dict(run.weighting), run.seed, episodes=episodes[run.data])
-        for run in workplace.population.runs
-    ]
+    runs = [agent_of(run, episodes[run.data]) for run in workplace.population.runs]
     began = ended = time.perf_counter()
 
     def so_far(_: object = None) -> None:

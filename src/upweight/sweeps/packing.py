@@ -6,9 +6,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from upweight.base.errors import DatasetError
-from upweight.engine.run import Run, program_key
+from upweight.engine.run import program_key
 from upweight.recipes.recipe import find_recipe
-from upweight.studies.run_spec import DataSpec, RunSpec, config_of
+from upweight.studies.run_spec import DataSpec, RunSpec, agent_of
 
 
 @dataclass(frozen=True)
@@ -55,4 +55,4 @@ def _key(run: RunSpec) -> object:
     data = run.data
     body = data.env_id if data.content is not None else find_recipe(data.name).task.body
     pool = (body, data.steps, data.seed, data.content)  # recipes of a body share one
-    return (pool, program_key(Run(config_of(run))), run.updates, run.precision, run.evaluate_every)
+    return (pool, program_key(agent_of(run)), run.updates, run.precision, run.evaluate_every)

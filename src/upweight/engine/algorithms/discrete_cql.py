@@ -81,4 +81,5 @@ ALGORITHM = Algorithm(
     update=update,
     policy=lambda state, config: PolicyParts("greedy", state.critic),
     network_rows=lambda config: 3 * config.batch_size,
+    has_actor=False,
 )
