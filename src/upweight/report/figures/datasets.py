@@ -110,7 +110,8 @@ def draw_performance(results: Results, intervals: Intervals, method: str) -> Dra
                 means[chosen], levels[chosen], s=34, facecolors=fill, edgecolors=INK, linewidths=0.8
             )
     finish(axis, title="", x="mean normalised return of the dataset", y="score of Uniform")
-    add_legend(figure, handles)
+    if len(handles) > 1:
+        add_legend(figure, handles)
     trend = estimate_text(intervals.correlation(means, levels), normalized=True)
     over = f" (95% interval over the {len(known)} datasets)" if trend else ""
     notes = (
