@@ -12,7 +12,7 @@ from support.results import add_runs
 from support.rollout import make_policy
 from upweight.base.errors import WeightingError
 from upweight.cli.main import main
-from upweight.cli.options import count, parse_settings
+from upweight.cli.options import add_evaluate_every, count, parse_settings
 from upweight.engine.algorithm import find_algorithm
 from upweight.studies.store import Store
 from upweight.weightings.registry import make_weighting
@@ -59,10 +59,20 @@ def test_counts_however_they_are_written(text: str) -> None:
     assert count(text) == 100_000
 
 
-@pytest.mark.parametrize("text", ["many", "0.5", "inf", "nan", ""])
+@pytest.mark.parametrize("text", ["many", "0.5", "inf", "nan", "", "1,5", "10,20,30", "1000,000", ",100", "-1,000"])
 def test_what_is_no_count(text: str) -> None:
     with pytest.raises(argparse.ArgumentTypeError, match="expected a whole number such as 100000, 1e5 or 100_000"):
         count(text)
+
+
+@pytest.mark.parametrize(
+    ("given", "meant"), [([], None), (["5,000"], 5000), (["1e3", "5_000"], [1000, 5000]), (["9", "3", "6"], [9, 3, 6])]
+)
+def test_points_on_the_way(given: list[str], meant: object) -> None:
+    """One number is an interval, several are the points."""
+    parser = argparse.ArgumentParser()
+    add_evaluate_every(parser, "each agent")
+    assert parser.parse_args([f"--evaluate-every={each}" for each in given]).evaluate_every == meant
 
 
 def test_a_mistyped_command_is_corrected(capsys: pytest.CaptureFixture[str]) -> None:
