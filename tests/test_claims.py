@@ -18,6 +18,7 @@ from upweight.engine.algorithm import find_algorithm
 from upweight.engine.kernels.choice import worthwhile
 from upweight.engine.run import algorithm_config
 from upweight.inspection.choice import GOOD_BEGINNINGS
+from upweight.inspection.suggestion import BY_ALGORITHM
 from upweight.recipes.ladder import load_ladder
 from upweight.recipes.tasks import CLASSIC_TASKS, MAZE_TASKS, MUJOCO_TASKS
 from upweight.report.names import DatasetName
@@ -992,6 +993,21 @@ def test_regular_sets(results_page: Any, studies: Any) -> None:
     )
     assert (far[BC, False], far[IQL, False]) == (1, 1)
     assert f"but {far[BC, True]} and {far[IQL, True]} of 32 on replays." in text
+
+
+def test_how_surely_weights_help(studies: Any) -> None:
+    """What ``suggest`` says: RW and AW, cell by cell."""
+    found = {}
+    for study, method in (("mixed", "BC"), ("mixed", IQL), ("regular", BC), ("regular", IQL)):
+        (table,) = [table for table in studies[study].tables if table.method == method]
+        pairs = [(dataset, zip(table.weightings, scores, strict=True)) for dataset, scores in table.rows]
+        scores = [s for d, row in pairs if study == "regular" or d.sigma for name, s in row if name in ("RW", "AW")]
+        found[study, method] = len(scores), sum(s.is_better for s in scores), sum(s.is_worse for s in scores)
+    (mixes, bc, _), (_, iql, _) = found["mixed", "BC"], found["mixed", IQL]
+    assert f"in {bc} of {mixes} comparisons with BC and {iql} with IQL, and worse in none;" in BY_ALGORITHM
+    assert found["mixed", "BC"][2] == found["mixed", IQL][2] == found["regular", BC][2] == 0
+    (regular, bc, _), (_, iql, lost) = found["regular", BC], found["regular", IQL]
+    assert f"in {bc} of {regular} with BC and {iql} with IQL, but worse in {lost} with IQL." in BY_ALGORITHM
 
 
 def test_stochastic_control(studies: Any) -> None:

@@ -35,6 +35,11 @@ from upweight.weightings.advantage_weighting import NOISE
 from upweight.weightings.uniform import Uniform
 from upweight.weightings.weighting import Weighting
 
+BY_ALGORITHM = (  # tested against the stored results
+    "How surely it helps depends on the algorithm. On the paper's mixes RW and AW were clearly better than uniform draws in 56 "
+    "of 64 comparisons with BC and 40 with IQL, and worse in none; on its regular datasets, where fewer episodes are poor, in 18 "
+    "of 60 with BC and 9 with IQL, but worse in 9 with IQL. Train with uniform draws too, and compare."
+)
 _SMALL_GAIN = 0.05  # of the random-to-expert range
 _SMALL_GAIN_STD = 0.25  # standard deviations, where that range is not known
 _GOOD_MEAN = 0.9  # normalised mean return that counts as about expert level
@@ -124,6 +129,7 @@ def suggest_from(dataset: Dataset, *, env: str | None, starts: Starts | None) ->
             f"At {better.temperature:g} the mean return drawn is {number(better.weighted_return)}, from about "
             f"{_episodes(better)}."
         )
+    reasons.append(BY_ALGORITHM)
     reasons.append(
         "Where the outcome depends much on luck, high returns are partly luck and the gain above is too rosy."
     )
