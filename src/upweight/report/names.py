@@ -14,6 +14,7 @@ from upweight.studies.run_spec import ACTOR, config_of, run_spec_from_dict
 from upweight.studies.store import Record
 
 UNIFORM = "Uniform"
+BESIDE = ", actor "  # between the critics' weights and those of the actor's own
 PAPER_WEIGHTINGS = (UNIFORM, "Top-10%", "Half", "RW", "AW")  # in the order of tables and legends
 FAMILIES = {
     "mixed": "mixed datasets",
@@ -69,7 +70,7 @@ def name_weighting(weighting: Mapping[str, Any], algorithm: str) -> WeightingNam
     if ACTOR in weighting:
         rest = {key: value for key, value in weighting.items() if key != ACTOR}
         own, actor = (name_weighting(each, algorithm) for each in (rest, weighting[ACTOR]))
-        return WeightingName(f"{own.name}, actor {actor.name}", f"{own.kind}, actor {actor.kind}")
+        return WeightingName(f"{own.name}{BESIDE}{actor.name}", f"{own.kind}{BESIDE}{actor.kind}")
     kind = str(weighting["name"])
     settings = {key: value for key, value in weighting.items() if key != "name" and value is not None}
     if kind == "uniform" and not settings:

@@ -9,7 +9,7 @@ from upweight.report.figures.drawing import FONT_SIZE, WIDTH, NothingToDraw, sty
 from upweight.report.figures.figures import ReportFigure, all_figures
 from upweight.report.figures.settings import draw_percentage, draw_temperature
 from upweight.report.figures.weightings import draw_improvement, draw_overview, draw_profiles, draw_sigma
-from upweight.report.names import WeightingName
+from upweight.report.names import WeightingName, name_weighting
 from upweight.report.results import Results, collect
 from upweight.report.statistics.intervals import Intervals
 from upweight.studies.run_spec import DataSpec
@@ -107,6 +107,22 @@ def test_uniform_looks_the_same_everywhere(study: Results) -> None:
         assert (handles["Uniform"].get_color(), handles["Uniform"].get_linestyle()) == (color, "-")
 
 
+def test_samplers_can_be_told_apart() -> None:
+    """The paper's, and every two of them for critics and actor: by colour and mark, though not by either alone."""
+    kinds = {"uniform": "Uniform", "top": "Top-10%", "half": "Half", "rw": "RW", "aw": "AW"}
+    alone = [WeightingName(name, kind) for kind, name in kinds.items()]
+    apart = [
+        name_weighting({"name": own, "actor": {"name": actor}}, "iql")
+        for own in kinds
+        for actor in kinds
+        if own != actor
+    ]
+    styles = {(style.color, style.marker) for style in map(style_of, [*alone, *apart])}
+    assert len(styles) == len(alone) + len(apart) == 25
+    both = style_of(name_weighting({"name": "uniform", "actor": {"name": "rw", "temperature": 0.1}}, "iql"))
+    assert (both.color, both.marker) == (style_of(alone[3]).color, style_of(alone[0]).marker)
+
+
 def test_labels_say_axes_and_numbers(store: Store) -> None:
     add_runs(store, "hopper-expert-random-1", "Uniform", [0.1] * 5)
     add_runs(store, "hopper-expert-random-1", "RW", [0.9] * 5)
@@ -170,17 +186,17 @@ def test_titles_fit_their_panels(store: Store) -> None:
     }
     for config, scores in (({}, [0.5, 0.6]), (long, [0.5])):  # the more frequent settings go without saying
         for seed in (0, 1):
-            for sampler in ("Uniform", "RW"):
+            for sampler in ("Uniform", "RW", {"name": "uniform", "actor": {"name": "rw", "temperature": 0.1}}):
                 data = data_spec("hopper-expert-random-10", steps=100_000, seed=seed)
                 add_runs(store, data, sampler, scores, algorithm="other", config=config)
     results = collect(store)
     method = max(results.methods, key=len)
     assert len(method) > 60
-    for draw in (draw_sigma, draw_improvement, draw_profiles):
-        figure = draw(results, INTERVALS, method).figure
+    drawn = [draw(results, INTERVALS, method) for draw in (draw_sigma, draw_improvement, draw_profiles)]
+    for figure in (each.figure for each in [*drawn, draw_overview(results, INTERVALS)]):
         canvas = FigureCanvasAgg(figure)
         canvas.draw()
-        titles = [figure._suptitle, *(axis.title for axis in figure.axes)]
+        titles = [*filter(None, [figure._suptitle]), *(axis.title for axis in figure.axes)]
         boxes = [title.get_window_extent(canvas.get_renderer()) for title in titles]
         assert all(box.x0 >= 0 and box.x1 <= figure.bbox.width for box in boxes)
         assert not any(a.overlaps(b) for place, a in enumerate(boxes) for b in boxes[place + 1 :])

@@ -10,7 +10,7 @@ from html import escape
 from typing import Any
 
 from upweight.base.optional import require
-from upweight.report.names import UNIFORM, WeightingName
+from upweight.report.names import BESIDE, UNIFORM, WeightingName
 from upweight.report.statistics.bootstrap import Estimate, ProfileBand
 
 FONT_SIZE = 9
@@ -59,8 +59,18 @@ _WHOLE = {"expert": (0, (10, 3)), "medium": (0, (8, 2, 1.5, 2, 1.5, 2))}  # of l
 
 
 def style_of(weighting: WeightingName) -> Style:
-    """The same everywhere; other settings of a weighting look like it."""
-    return _STYLES.get(weighting.name) or _STYLES.get(_KINDS.get(weighting.kind, ""), _OTHER)
+    """The same everywhere; other settings of a weighting look like it.
+
+    Where the actor has weights of its own, these give the colour, and the critics' the mark.
+    """
+    critics, _, actor = weighting.kind.partition(BESIDE)
+    if actor:
+        return Style(_of_kind(actor).color, _of_kind(critics).marker, _OTHER.line)
+    return _STYLES.get(weighting.name) or _of_kind(weighting.kind)
+
+
+def _of_kind(kind: str) -> Style:
+    return _STYLES.get(_KINDS.get(kind, ""), _OTHER)
 
 
 def new_figure(height: float, title: str, *, width: float = WIDTH) -> Any:
@@ -81,6 +91,11 @@ def new_figure(height: float, title: str, *, width: float = WIDTH) -> Any:
 def plain(text: str) -> str:
     """Text that Matplotlib does not take for mathematics."""
     return text.replace("$", r"\$")
+
+
+def width_of(text: str, size: float) -> float:
+    """Inches that a line takes, about."""
+    return len(text) * _LETTER * size / _POINTS
 
 
 def wrap(text: str, inches: float, size: float) -> str:

@@ -7,6 +7,7 @@ import numpy as np
 
 from upweight.report.figures.drawing import (
     BAND,
+    SMALL,
     WIDTH,
     Drawing,
     NothingToDraw,
@@ -18,6 +19,7 @@ from upweight.report.figures.drawing import (
     finish,
     new_figure,
     plain,
+    width_of,
 )
 from upweight.report.names import FAMILIES, UNIFORM, DatasetName, WeightingName
 from upweight.report.results import Group, Results
@@ -57,9 +59,8 @@ def draw_overview(results: Results, intervals: Intervals) -> Drawing:
         axis.set_ylim(len(names) - 0.4, -0.6)
         unit = results.unit(datasets[0])
         last = axis is axes[-1] or not shared
-        finish(
-            axis, title=f"{panel.method}: {panel.where}", x=f"{unit} (IQM)" if last else "", width=_OVERVIEW_WIDTH - 0.6
-        )
+        width = _OVERVIEW_WIDTH - 0.3 - max(width_of(name, SMALL) for name in names)
+        finish(axis, title=f"{panel.method}: {panel.where}", x=f"{unit} (IQM)" if last else "", width=width)
         words.append(f"{panel.method}, {panel.where}, {unit} of {', '.join(names)}")
     label = f"Interquartile mean of each sampler. {'. '.join(words)}."
     return Drawing(figure, label, (SHARED, BAND))
