@@ -229,18 +229,20 @@ def test_reads_what_its_json_writer_writes(tmp_path: Path) -> None:
         uw.load(tmp_path / "packed")
 
 
+@pytest.fixture(scope="module")
+def recorded(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """In a process of its own: Ray Data waits for ever in one where Ray was started and stopped before."""
+    script, folder = Path(__file__).parents[1] / "support" / "rllib_recording.py", tmp_path_factory.mktemp("recorded")
+    subprocess.run([sys.executable, script, folder], check=True, capture_output=True, timeout=180)
+    return folder
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("layout", ["episodes", "rows"])
-def test_reads_what_its_runner_records(tmp_path: Path, layout: str) -> None:
-    """Episodes that are cut into pieces by the runner, from two environments at a time, and written again with every call.
-
-    In a process of its own: Ray Data waits for ever in one where Ray was started and stopped before.
-    """
-    script = Path(__file__).parents[1] / "support" / "rllib_recording.py"
-    told = tmp_path / "played.json"
-    records = tmp_path / "records"
-    subprocess.run([sys.executable, script, layout, records, told], check=True, capture_output=True, timeout=180)
-    pieces = [piece for piece in json.loads(told.read_text()) if piece["rewards"]]  # one may just have begun
+def test_reads_what_its_runner_records(recorded: Path, layout: str) -> None:
+    """Episodes that are cut into pieces by the runner, from two environments at a time, and written again with every call."""
+    records, played = recorded / layout, json.loads((recorded / f"{layout}.json").read_text())
+    pieces = [piece for piece in played if piece["rewards"]]  # one may just have begun
     returns: dict[str, float] = {}
     for piece in pieces:
         returns[piece["id"]] = returns.get(piece["id"], 0.0) + sum(piece["rewards"])

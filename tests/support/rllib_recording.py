@@ -1,4 +1,5 @@
-"""Lets RLlib's own runner record episodes, and tells what it played: ``rllib_recording.py (episodes|rows) FOLDER PLAYED.json``.
+"""Lets RLlib's own runner record episodes, in both of its layouts, and tells what it played: ``rllib_recording.py FOLDER`` writes
+FOLDER/episodes, FOLDER/episodes.json, and the same for rows.
 
 It encodes as msgpack-numpy does, which is not a dependency of ours.
 """
@@ -29,16 +30,25 @@ def encode(value: Any) -> Any:
     return {b"nd": False, b"type": value.dtype.str, b"data": value.tobytes()}
 
 
-def record(layout: str, folder: Path, told: Path) -> None:
+def record(folder: Path) -> None:
     os.environ["RAY_AUTH_MODE"] = "disabled"
     stand_in = ModuleType("msgpack_numpy")
     stand_in.encode = encode  # type: ignore[attr-defined]
     sys.modules.setdefault("msgpack_numpy", stand_in)
     import ray
+
+    ray.init(num_cpus=1, include_dashboard=False, object_store_memory=200 << 20, log_to_driver=False)
+    for layout in ("episodes", "rows"):
+        played = json.dumps(play(layout, folder / layout))
+        (folder / f"{layout}.json").write_text(played)
+    ray.shutdown()
+
+
+def play(layout: str, folder: Path) -> list[dict[str, Any]]:
+    """Pieces of episodes, as they were played."""
     from ray.rllib.algorithms.ppo import PPOConfig
     from ray.rllib.offline.offline_env_runner import OfflineSingleAgentEnvRunner
 
-    ray.init(num_cpus=1, include_dashboard=False, object_store_memory=200 << 20, log_to_driver=False)
     config = (
         PPOConfig()
         .environment("CartPole-v1")
@@ -47,7 +57,7 @@ def record(layout: str, folder: Path, told: Path) -> None:
     )
     runner = OfflineSingleAgentEnvRunner(config=config, worker_index=1)
     played = [piece for _ in range(3) for piece in runner.sample(num_timesteps=20, random_actions=True)]
-    pieces = [
+    return [
         {
             "id": piece.id_,
             "t_started": piece.t_started,
@@ -57,9 +67,7 @@ def record(layout: str, folder: Path, told: Path) -> None:
         }
         for piece in played
     ]
-    told.write_text(json.dumps(pieces))
-    ray.shutdown()
 
 
 if __name__ == "__main__":
-    record(sys.argv[1], Path(sys.argv[2]), Path(sys.argv[3]))
+    record(Path(sys.argv[1]))
