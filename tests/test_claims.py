@@ -87,6 +87,18 @@ def test_speed_of_the_kernels() -> None:
         assert rows[name, agents, chosen]["agent_updates_per_s"] >= row["agent_updates_per_s"], (name, agents, kernels)
     page, largest = text_of("docs/kernels.md"), few["cql", 64, "fused"]["first_call_seconds"]
     assert largest <= 60 and f"CQL, took {largest} s to compile" in page
+    crossings, ahead, off = [], [], []
+    for name in names[:3]:  # microseconds of an update: a line through 16 and 64 agents
+        lines = {}
+        for kernels in ("xla", "fused"):
+            time = {n: n / few[name, n, kernels]["agent_updates_per_s"] * 1e6 for n in (1, 16, 64)}
+            slope = (time[64] - time[16]) / 48
+            lines[kernels] = np.poly1d([slope, time[16] - 16 * slope])
+            off.append(abs(lines[kernels](1) / time[1] - 1))
+        crossings += [float(root) for root in (lines["xla"] - lines["fused"]).roots]
+        ahead.append(lines["xla"](32) / lines["fused"](32) - 1)
+    assert f"cross at {min(crossings):.0f} to {max(crossings):.0f} agents" in page
+    assert f"ahead by {100 * min(ahead):.0f} to {max(ahead):.0%}" in page and f"it is within {max(off):.0%} at" in page
     gains = {
         agents: [
             few[name, agents, "fused"]["agent_updates_per_s"] / few[name, agents, "xla"]["agent_updates_per_s"]

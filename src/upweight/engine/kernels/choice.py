@@ -14,9 +14,9 @@ from upweight.base.names import hint
 CHOICES = ("auto", "xla", "fused")
 _UNITS, _DEPTHS = 256, (2, 3)  # of hidden layers; their number
 _OUTPUTS, _INPUTS = 16, 63  # of a network, at most
-# With fewer the GPU is not filled and XLA is faster: 16 agents by 1 to 4%, one by half; except for CQL with its many rows, where
-# it is slower (benchmarks/results/kernels_time_few.json). Nothing between 16 and 64 was measured.
-_MANY_AGENTS, _MANY_ROWS = 64, 2**18
+# With few the GPU is not filled and XLA is faster: 16 agents by 1 to 4%, one by half; except for CQL with its many rows, where it
+# is slower (benchmarks/results/kernels_time_few.json). Lines through the times of 16 and 64 agents cross at 17 to 20.
+_MANY_AGENTS, _MANY_ROWS = 32, 2**18
 _log = logging.getLogger("upweight")
 
 
