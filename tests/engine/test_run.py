@@ -13,9 +13,12 @@ from upweight.engine.algorithm import algorithms
 def test_a_name_means_the_papers_temperature_for_the_algorithm(algorithm: str) -> None:
     temperature = 0.2 if algorithm in {"cql", "discrete_cql"} else 0.1
     for given in (algorithm, uw.algorithm_config(algorithm)):
-        run = uw.Run(given, "aw", actor_weighting="rw")
-        assert run.weighting == uw.AdvantageWeighting(temperature)
-        assert run.actor_weighting == uw.ReturnWeighting(temperature)
+        assert uw.Run(given, "aw").weighting == uw.AdvantageWeighting(temperature)
+        if algorithms()[algorithm].has_actor:
+            assert uw.Run(given, "uniform", actor_weighting="rw").actor_weighting == uw.ReturnWeighting(temperature)
+            continue
+        with pytest.raises(uw.ConfigError, match=f"actor_weighting: {algorithm} has no actor"):
+            uw.Run(given, "uniform", actor_weighting="rw")
     assert uw.Run(algorithm, "uniform").weighting == uw.Uniform()
     assert uw.Run(algorithm, uw.ReturnWeighting()).weighting == uw.ReturnWeighting(0.1)  # knows no algorithm
 
