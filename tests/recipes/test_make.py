@@ -7,6 +7,7 @@ import subprocess
 import sys
 from importlib.metadata import Distribution, PackageNotFoundError
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -16,8 +17,10 @@ from upweight.base.errors import DatasetError, MissingExtraError
 from upweight.cli.main import main
 from upweight.data.fingerprint import content_hash
 from upweight.loading import is_recipe
+from upweight.recipes import streams
 from upweight.recipes.make import make_shared_data
 from upweight.rollout.block import episode_streams
+from upweight.rollout.processes import run_tasks
 
 
 @pytest.fixture(autouse=True)
@@ -93,6 +96,19 @@ def test_workers_cache_and_size_do_not_matter(cache: Path, monkeypatch: pytest.M
     shorter = uw.make_dataset("acrobot-random", steps=2000)
     np.testing.assert_array_equal(longer.observations[: shorter.num_steps], shorter.observations)
     assert shorter.num_steps - shorter.lengths[-1] < 2000 <= shorter.num_steps
+
+
+def test_a_new_stream_begins_with_as_many_blocks_as_it_needs_in_any_case(monkeypatch: pytest.MonkeyPatch) -> None:
+    """So that all workers have something to do at once; how many more, the length of the episodes says then."""
+    asked: list[int] = []
+
+    def counted(function: Any, blocks: Any, **options: Any) -> Any:
+        asked.append(len(found := list(blocks)))
+        return run_tasks(function, found, **options)
+
+    monkeypatch.setattr(streams, "run_tasks", counted)
+    uw.make_dataset("cartpole-random", steps=20_001, workers=1)
+    assert asked[0] == 5 < asked[1]  # of ten episodes, with at most 500 steps each
 
 
 def test_seeds_matter_and_are_not_those_of_evaluations() -> None:

@@ -11,6 +11,7 @@ An interrupted collection goes on after its last chunk. A chunk that is not what
 
 import hashlib
 import json
+import math
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from itertools import count, islice
@@ -27,6 +28,7 @@ from upweight.base.progress import report
 from upweight.recipes.ladder import Rung
 from upweight.recipes.tasks import Task
 from upweight.rollout.block import LANES, Block, Episode, make_block, play
+from upweight.rollout.environments import find_spec
 from upweight.rollout.processes import run_tasks
 
 FORMAT_VERSION = 1
@@ -137,10 +139,11 @@ class _Collection:
     def _extend(self, folder: Path) -> None:
         """Play about as many blocks as are missing, and store them chunk by chunk."""
         done = sum(entry["blocks"] for entry in self.entries)
-        per_block = self._steps() / done if done else None
         missing = self.target - self._steps()
-        # Nothing is known of a new stream; one block shows how long its episodes are.
-        wanted = 1 if per_block is None else int(missing / per_block) + 1
+        if done:
+            wanted = int(missing / (self._steps() / done)) + 1
+        else:  # nothing is known of a new stream: so many blocks are needed even if no episode ends early
+            wanted = math.ceil(missing / (_EPISODES_PER_BLOCK * find_spec(self.stream.env_id).max_episode_steps))
         pending: list[list[Episode]] = []
         steps = 0
         for episodes in run_tasks(play, islice(self.stream.blocks(done), wanted), workers=self.workers):
