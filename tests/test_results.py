@@ -16,6 +16,8 @@ from upweight.cli.demo import score_table
 from upweight.data.repetition import KEPT, LOST
 from upweight.inspection.choice import GOOD_BEGINNINGS
 from upweight.inspection.suggestion import BY_ALGORITHM
+from upweight.recipes.recipe import find_recipe
+from upweight.recipes.tasks import MUJOCO_TASKS
 from upweight.report.names import DatasetName
 from upweight.report.points import at_point
 from upweight.report.replicate import Check, Claim, replicate
@@ -771,6 +773,15 @@ def test_regular_sets(results_page: Any, studies: Any) -> None:
     )
     assert (far[BC, False], far[IQL, False]) == (1, 1)
     assert f"but {far[BC, True]} and {far[IQL, True]} of 32 on replays." in text
+    kinds = [find_recipe(f"{task}-{kind}-replay") for task in MUJOCO_TASKS for kind in ("medium", "full")]
+    policies = [len(recipe.parts) for recipe in kinds]
+    assert f"played by {min(policies)} to {max(policies)} policies" in text
+    top = {
+        dataset.base: row[tables["TD3+BC, bfloat16"].weightings.index("Top-10%")]
+        for dataset, row in tables["TD3+BC, bfloat16"].rows
+    }
+    one, two = (top[f"hopper-{name}"] for name in ("expert", "medium-expert"))
+    assert f"{one.text} and {two.text}, the paper {one.paper:.2f} and {two.paper:.2f}. `uw.suggest`" in text
 
 
 def test_how_surely_weights_help(studies: Any) -> None:
