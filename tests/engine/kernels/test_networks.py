@@ -48,7 +48,7 @@ def gradients(function: Any, layers: Any, x: Any, y: Any) -> Any:
         return jnp.mean((function(layers, x) - y) ** 2)
 
     passes = [jax.grad(loss), jax.grad(loss, argnums=1), lambda layers, x, y: function(layers, x)]
-    return [jax.vmap(each)(layers, x, y) for each in passes]
+    return [jax.jit(jax.vmap(each))(layers, x, y) for each in passes]
 
 
 def plain(dtype: Any) -> Any:
