@@ -750,6 +750,11 @@ def test_regular_sets(results_page: Any, studies: Any) -> None:
     assert len(better) == 9 and all(several.search(name) for name, _ in better)
     replays = [name for name, _ in worse if "replay" in name]
     assert len(worse) == 9 and len(replays) == 5
+    readme, sets = text_of("README.md"), [f"`{name}`" for name in dict.fromkeys(replays)]
+    assert 2 * sum(bool(several.search(name)) for name in rows[BC]) == 24
+    assert f"IQL gains in {len(better)} and loses in {len(worse)}, most clearly on" in readme
+    assert f"{', '.join(sets[:2])} and {sets[2]}." in readme and len(sets) == 3
+    assert "BC gains from RW and AW in 17 of the 24 comparisons where" in readme and "in none of all 60;" in readme
     lost = [rows[IQL][name]["Uniform"].mean - score.mean for name, score in worse if name not in replays]
     assert f"`walker2d-medium`, by {min(lost):.2f} to {max(lost):.2f}, and" in text
     for name in dict.fromkeys(replays):
