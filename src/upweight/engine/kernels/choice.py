@@ -15,8 +15,8 @@ CHOICES = ("auto", "xla", "fused")
 _UNITS, _DEPTHS = 256, (2, 3)  # of hidden layers; their number
 _OUTPUTS, _INPUTS = 16, 63  # of a network, at most
 # With few the GPU is not filled and XLA is faster: 16 agents by 1 to 4%, one by half; except for CQL with its many rows, where it
-# is slower (benchmarks/results/kernels_time_few.json). Lines through the times of 16 and 64 agents cross at 17 to 20.
-_MANY_AGENTS, _MANY_ROWS = 32, 2**18
+# is slower (benchmarks/results/kernels_time_few.json). Between 16 and 64 nothing was measured.
+_MANY_AGENTS, _MANY_ROWS = 64, 2**18
 _log = logging.getLogger("upweight")
 
 
