@@ -158,6 +158,7 @@ weightings = [{name = "uniform", actor = "rw"}, {name = "rw", actor = "uniform"}
 """
     )
     study = read_experiment(tmp_path / "study.toml")
+    assert [each.title for each in plan_sweep(study).populations] == ["discrete_iql on cartpole, actors drawing apart"]
     assert sweep(study, tmp_path / "store").finished == 2
     config = uw.algorithm_config("discrete_iql", hidden_units=(8,), batch_size=16)
     runs = [uw.Run(config, own, actor_weighting=actor) for own, actor in (("uniform", "rw"), ("rw", "uniform"))]

@@ -8,7 +8,7 @@ from pathlib import Path
 from upweight.base.errors import DatasetError
 from upweight.engine.run import program_key
 from upweight.recipes.recipe import find_recipe
-from upweight.studies.run_spec import DataSpec, RunSpec, agent_of
+from upweight.studies.run_spec import ACTOR, DataSpec, RunSpec, agent_of
 
 
 @dataclass(frozen=True)
@@ -30,11 +30,12 @@ class Population:
 
     @property
     def title(self) -> str:
-        """The algorithm, and the tasks of its recipes or the names of its files."""
+        """The algorithm, the tasks of its recipes or the names of its files, and whether its actors have draws of their own."""
         names = {
             find_recipe(each.name).task.name if each.content is None else Path(each.name).name for each in self.data
         }
-        return f"{self.runs[0].algorithm} on {', '.join(sorted(names))}"
+        apart = ", actors drawing apart" if ACTOR in self.runs[0].weighting else ""
+        return f"{self.runs[0].algorithm} on {', '.join(sorted(names))}{apart}"
 
 
 def pack(runs: Sequence[RunSpec], *, max_agents: int | None = None) -> list[Population]:
