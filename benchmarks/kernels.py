@@ -2,13 +2,14 @@
 
     python benchmarks/kernels.py check
     python benchmarks/kernels.py time --agents 1 16 64 256
+    python benchmarks/kernels.py time --agents 64 --sizes 27 8 --name kernels_time_ant
     python benchmarks/kernels.py profile
 
 ``check`` compares outputs and all gradients with float32 products at full precision, beside plain bfloat16, for the shapes of our
-tasks and odd ones, in a process each; and two runs bit by bit. ``time`` measures agent-updates per second of whole updates,
-weighted sampling included, as train_throughput.py does. All programs but the last (the largest) compile at the same time, so only
-its first call says how long one program takes. CQL needs memory: it has 64 agents at most. ``profile`` says what the device's
-time goes into: microseconds of one update in each kernel, ours and XLA's.
+tasks and odd ones; and two runs bit by bit. ``time`` measures agent-updates per second of whole updates, weighted sampling
+included, as train_throughput.py does. CQL needs memory: it has 64 agents at most. ``profile`` says what the device's time goes
+into: microseconds of one update in each kernel, ours and XLA's. Each case is a process: they compile at the same time, so that a
+first call says how long one program takes only if there is one case, and then have the device in turn.
 """
 
 import argparse
@@ -17,10 +18,13 @@ import os
 import tempfile
 import time
 from collections import Counter
-from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor
+from collections.abc import Iterator
+from concurrent.futures import ProcessPoolExecutor
+from contextlib import contextmanager
+from functools import partial
 from multiprocessing import get_context
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -34,7 +38,7 @@ from upweight.engine.population import Program
 
 # agents, networks of each, rows, inputs, hidden layers, outputs
 SHAPES = [
-    (70, 2, 256, 14, 2, 1),  # Hopper's critics
+    (512, 2, 256, 14, 2, 1),  # Hopper's critics
     (70, 1, 256, 11, 2, 3),
     (33, 2, 256, 23, 2, 1),  # HalfCheetah's and Walker2d's
     (33, 2, 256, 35, 2, 1),  # Ant's
@@ -85,9 +89,10 @@ def check(shape: tuple[int, ...]) -> dict[str, Any]:
     arrays = make(*shape)
     exact = gradients(lambda layers, x: plain(layers, x, jnp.float32))(*arrays)
     began = time.perf_counter()
-    fused = jax.block_until_ready(gradients(networks)(*arrays))
+    kernels = gradients(networks)
+    fused = jax.block_until_ready(kernels(*arrays))
     compiling = time.perf_counter() - began
-    again = gradients(networks)(*arrays)
+    again = kernels(*arrays)
     equal = all(bool((a == b).all()) for a, b in zip(jax.tree.leaves(fused), jax.tree.leaves(again), strict=True))
     ours, theirs = errors(fused, exact), errors(gradients(plain)(*arrays), exact)
     worst = max(a / max(b, 1e-4) for a, b in zip(ours, theirs, strict=True))
@@ -96,72 +101,84 @@ def check(shape: tuple[int, ...]) -> dict[str, Any]:
     return row | {"first_call_seconds": round(compiling, 1)}
 
 
-def compile_together(cases: list[tuple[str, int, str]], dataset: Any) -> dict[tuple[str, int, str], tuple[Any, float]]:
-    """How to advance each (algorithm, agents, kernels), and its first call's seconds: the last alone, then all others at once.
+class Turns(NamedTuple):
+    """What the processes of several cases share: programs compile side by side, and run one at a time."""
 
-    Data and agents are there by then: a first call is compiling, and one piece of a training.
-    """
+    compiled: Any
+    lock: Any
+    sizes: tuple[int, int]
 
-    def first_call(case: tuple[str, int, str]) -> tuple[Any, float]:
-        advance = throughput.prepare(*case[:2], "bfloat16", dataset, Program, kernels=case[2])
+
+TURNS: Turns  # in the process of a case
+
+
+def share(turns: Turns) -> None:
+    global TURNS
+    TURNS = turns
+    throughput.OBSERVATION, throughput.ACTION = turns.sizes
+
+
+@contextmanager
+def ready(name: str, agents: int, *kernels: str) -> Iterator[dict[str, tuple[Any, float]]]:
+    """How to advance a case with each of the kernels, and its first call's seconds: compiling, and one piece of a training."""
+    dataset, found = throughput.make_dataset(200_000), {}
+    for each in kernels:
+        advance = throughput.prepare(name, agents, "bfloat16", dataset, Program, kernels=each)
         began = time.perf_counter()
         advance(1)
-        return advance, time.perf_counter() - began
-
-    largest = cases[-1]
-    alone = first_call(largest)
-    print(f"{largest} compiled alone in {alone[1]:.1f} s", flush=True)
-    with ThreadPoolExecutor(16) as pool:
-        others = pool.map(first_call, cases[:-1])
-        return dict(zip(cases, [*others, alone], strict=True))
+        found[each] = advance, time.perf_counter() - began
+    TURNS.compiled.wait(600)
+    with TURNS.lock:
+        yield found
 
 
-def compare(cases: list[tuple[str, int]], seconds: float, rounds: int) -> list[dict[str, Any]]:
-    programs = [(*case, kernels) for case in cases for kernels in ("xla", "fused")]
-    ready = compile_together(programs, throughput.make_dataset(200_000))
-    rows = []
-    for name, agents in cases:
-        rates: dict[str, list[float]] = {"xla": [], "fused": []}
-        for _, (kernels, found) in itertools.product(range(rounds), rates.items()):
-            found.append(throughput.measure(ready[name, agents, kernels][0], name, agents, seconds)[0])
-        for kernels, found in rates.items():
-            rate = float(np.median(found))
-            row = {"algorithm": name, "agents": agents, "kernels": kernels, "agent_updates_per_s": round(rate)}
-            row |= {"rounds": [round(value) for value in found]} | throughput.roofline_share(name, "bfloat16", rate)
-            rows.append(row | {"first_call_seconds": round(ready[name, agents, kernels][1], 1)})
-            print(rows[-1], flush=True)
+def compare(case: tuple[str, int], seconds: float, rounds: int) -> list[dict[str, Any]]:
+    (name, agents), rows = case, []
+    with ready(name, agents, "xla", "fused") as programs:
+        rates: dict[str, list[float]] = {kernels: [] for kernels in programs}
+        for _, (kernels, (advance, _)) in itertools.product(range(rounds), programs.items()):
+            rates[kernels].append(throughput.measure(advance, name, agents, seconds)[0])
+    for kernels, found in rates.items():
+        rate = float(np.median(found))
+        row = {"algorithm": name, "agents": agents, "kernels": kernels, "agent_updates_per_s": round(rate)}
+        row |= {"rounds": [round(value) for value in found]} | throughput.roofline_share(name, "bfloat16", rate)
+        rows.append(row | {"first_call_seconds": round(programs[kernels][1], 1)})
+        print(rows[-1], flush=True)
     return rows
 
 
-def profile(cases: list[tuple[str, int]], updates: int = 200) -> list[dict[str, Any]]:
-    ready = compile_together([(*case, "fused") for case in cases], throughput.make_dataset(200_000))
-    rows = []
-    for name, agents in cases:
-        advance, spent, calls = ready[name, agents, "fused"][0], Counter[str](), Counter[str]()
+def profile(case: tuple[str, int], updates: int = 200) -> list[dict[str, Any]]:
+    (name, agents), spent, calls = case, Counter[str](), Counter[str]()
+    with ready(name, agents, "fused") as programs, tempfile.TemporaryDirectory() as folder:
+        advance, options = programs["fused"][0], jax.profiler.ProfileOptions()
         advance(updates)
-        with tempfile.TemporaryDirectory() as folder:
-            options = jax.profiler.ProfileOptions()
-            options.python_tracer_level = 0
-            began = time.perf_counter()
-            with jax.profiler.trace(folder, profiler_options=options):
-                advance(updates)
-            wall = time.perf_counter() - began
-            found = jax.profiler.ProfileData.from_file(str(next(Path(folder).rglob("*.xplane.pb"))))
-        devices = [plane for plane in found.planes if plane.name.startswith("/device:GPU")]
-        for event in (
-            event for plane in devices for line in plane.lines if "Stream" in line.name for event in line.events
-        ):
-            spent[event.name] += event.duration_ns / 1e3 / updates
-            calls[event.name] += 1
-        kernels = [
-            {"kernel": kernel, "us": round(us, 2), "calls": calls[kernel] / updates}
-            for kernel, us in spent.most_common(60)
-        ]
-        rows.append({"algorithm": name, "agents": agents, "us_per_update": round(spent.total(), 1), "kernels": kernels})
-        print(f"{name} x {agents}: {spent.total():.0f} us an update on the device, {wall / updates * 1e6:.0f} traced")
-        for row in kernels[:25]:
-            print(f"  {row['us']:8.2f} us in {row['calls']:6.2f} calls  {row['kernel']}", flush=True)
-    return rows
+        options.python_tracer_level = 0
+        began = time.perf_counter()
+        with jax.profiler.trace(folder, profiler_options=options):
+            advance(updates)
+        wall = time.perf_counter() - began
+        found = jax.profiler.ProfileData.from_file(str(next(Path(folder).rglob("*.xplane.pb"))))
+    devices = [plane for plane in found.planes if plane.name.startswith("/device:GPU")]
+    lines = [line for plane in devices for line in plane.lines if "Stream" in line.name]
+    for event in (event for line in lines for event in line.events):
+        spent[event.name] += event.duration_ns / 1e3 / updates
+        calls[event.name] += 1
+    kernels = [
+        {"kernel": kernel, "us": round(us, 2), "calls": calls[kernel] / updates} for kernel, us in spent.most_common(60)
+    ]
+    print(f"{name} x {agents}: {spent.total():.0f} us an update on the device, {wall / updates * 1e6:.0f} traced")
+    for row in kernels[:25]:
+        print(f"  {row['us']:8.2f} us in {row['calls']:6.2f} calls  {row['kernel']}", flush=True)
+    return [{"algorithm": name, "agents": agents, "us_per_update": round(spent.total(), 1), "kernels": kernels}]
+
+
+def in_processes(do: Any, cases: list[Any], sizes: tuple[int, int]) -> list[Any]:
+    """Of each case in a process of its own."""
+    os.environ["XLA_PYTHON_CLIENT_PREALLOCATE"] = "false"  # they share the device
+    spawn = get_context("spawn")
+    turns = Turns(spawn.Barrier(len(cases)), spawn.Lock(), sizes)
+    with ProcessPoolExecutor(len(cases), spawn, share, (turns,)) as pool:
+        return list(pool.map(do, cases))
 
 
 def main() -> None:
@@ -171,18 +188,21 @@ def main() -> None:
     parser.add_argument("--agents", nargs="+", type=int, default=[256])
     parser.add_argument("--seconds", type=float, default=2.0)
     parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--sizes", nargs=2, type=int, help="of observations and actions (default: Hopper's)")
+    parser.add_argument("--name", help="of the file of results (default: kernels_WHAT)")
     arguments = parser.parse_args()
+    sizes = tuple(arguments.sizes or (throughput.OBSERVATION, throughput.ACTION))
     if arguments.what == "check":
-        os.environ["XLA_PYTHON_CLIENT_PREALLOCATE"] = "false"  # processes share the device
-        with ProcessPoolExecutor(len(SHAPES), get_context("spawn")) as pool:
-            rows = list(pool.map(check, SHAPES))
+        rows = in_processes(check, SHAPES, sizes)
     else:
         pairs = itertools.product(arguments.algorithms, arguments.agents)
         cases = dict.fromkeys((name, min(agents, 64) if name == "cql" else agents) for name, agents in pairs)
-        timed = arguments.what == "time"
-        rows = compare(list(cases), arguments.seconds, arguments.rounds) if timed else profile(list(cases))
-    about = {"device": jax.devices()[0].device_kind}
-    print(f"wrote {record(f'kernels_{arguments.what}', ['upweight', 'jax', 'numpy'], rows, about=about)}")
+        timed = partial(compare, seconds=arguments.seconds, rounds=arguments.rounds)
+        found = in_processes(timed if arguments.what == "time" else profile, list(cases), sizes)
+        rows = [row for rows in found for row in rows]
+    about = {"device": jax.devices()[0].device_kind, "sizes": sizes}
+    name = arguments.name or f"kernels_{arguments.what}"
+    print(f"wrote {record(name, ['upweight', 'jax', 'numpy'], rows, about=about)}")
 
 
 if __name__ == "__main__":
