@@ -348,8 +348,9 @@ def _evaluate(task: _Task, policies: Sequence[Policy]) -> tuple[NDArray[Any], ..
     """``at_starts``, ``values``, ``drift`` and ``diverged`` of policies whose critics train at once."""
     method = make_algorithm(policies)
     count, config = len(policies) * len(task.seeds), task.config
-    fused = task.setup.compute.fused and worthwhile(config.hidden_units, count, method.network_rows(config))
-    program = Program(method, config, task.setup.with_kernels(fused))
+    setup, work = task.setup, (config.hidden_units, count, method.network_rows(config))
+    fused = setup.compute.fused and worthwhile(*work, observation_size=setup.observation_size)
+    program = Program(method, config, setup.with_kernels(fused))
     data = make_data(task.part, method, task.setup)
     dtype = task.setup.dtype
     data = data._replace(next_choices=make_choices(policies, task.part.next_observations, task.bounds, dtype))

@@ -6,7 +6,7 @@ import jax.numpy as jnp
 import pytest
 
 from upweight.base.errors import ConfigError
-from upweight.engine.kernels.choice import fits, use_fused
+from upweight.engine.kernels.choice import fits, use_fused, worthwhile
 from upweight.engine.nn import Linear
 
 
@@ -39,3 +39,19 @@ def test_elsewhere_xla_computes() -> None:
 def test_shapes(sizes: tuple[int, ...], known: bool) -> None:
     layers = [Linear(jnp.zeros((a, b)), jnp.zeros(b)) for a, b in itertools.pairwise(sizes)]
     assert fits(layers, sizes[0]) == known
+
+
+def test_populations() -> None:
+    """Many agents, or many rows; and what was asked for must be possible."""
+    known = (256, 256)
+    assert worthwhile(known, 256, 1000) and worthwhile(known, 1, 2**18) and not worthwhile(known, 1, 1000)
+    assert not worthwhile((128, 128), 256, 1000) and not worthwhile(known, 256, 1000, observation_size=64)
+    assert worthwhile(known, 1, 1000, choice="fused")
+    with pytest.raises(
+        ConfigError, match=r"they know two or three hidden layers of 256 units, and hidden_units is \(256,\)"
+    ):
+        worthwhile((256,), 256, 1000, choice="fused")
+    with pytest.raises(
+        ConfigError, match="they take up to 63 inputs, and observations have 1,000; use 'auto' or 'xla'"
+    ):
+        worthwhile(known, 256, 1000, observation_size=1000, choice="fused")

@@ -24,10 +24,7 @@ def use_fused(choice: str, compute: Any) -> bool:
     """Whether products in ``compute`` go through the kernels; "fused" where they cannot is an error."""
     if choice not in CHOICES:
         raise ConfigError(f"kernels: expected one of {', '.join(CHOICES)}, found {choice!r}; {hint(choice, CHOICES)}")
-    reason = None if choice == "xla" else obstacle(compute)
-    if choice == "fused" and reason is not None:
-        raise ConfigError(f"kernels: 'fused' was asked for, but {reason}; use 'auto' or 'xla'")
-    return choice != "xla" and reason is None
+    return choice != "xla" and _possible(choice, obstacle(compute))
 
 
 def obstacle(compute: Any) -> str | None:
@@ -58,15 +55,32 @@ def _can_be_built() -> bool:
     return True
 
 
-def worthwhile(hidden_units: Sequence[int], agents: int, rows: int) -> bool:
-    """Whether so many agents, each with ``rows`` of inputs to networks per update, are faster with the kernels than without."""
-    return _known(hidden_units) and (agents >= _MANY_AGENTS or agents * rows >= _MANY_ROWS)
+def worthwhile(
+    hidden_units: Sequence[int], agents: int, rows: int, *, observation_size: int = 1, choice: str = "auto"
+) -> bool:
+    """Whether so many agents, each with ``rows`` of inputs to networks per update, are faster with the kernels than without.
+
+    Or whether the kernels were asked for; for networks that they do not know, that is an error.
+    """
+    reason = None
+    if not _known(hidden_units):
+        reason = f"they know two or three hidden layers of {_UNITS} units, and hidden_units is {tuple(hidden_units)}"
+    elif observation_size > _INPUTS:
+        reason = f"they take up to {_INPUTS} inputs, and observations have {observation_size:,}"
+    many = choice == "fused" or agents >= _MANY_AGENTS or agents * rows >= _MANY_ROWS
+    return _possible(choice, reason) and many
 
 
 def fits(layers: Any, inputs: int) -> bool:
-    """Whether networks (layers [..., in, out]) have a shape that the kernels know: two or three hidden layers of 256."""
+    """Whether networks (layers [..., in, out]) have a shape that the kernels know; others beside them are XLA's."""
     *hidden, outputs = (layer.weight.shape[-1] for layer in layers)
     return _known(hidden) and outputs <= _OUTPUTS and inputs <= _INPUTS
+
+
+def _possible(choice: str, obstacle: str | None) -> bool:
+    if choice == "fused" and obstacle is not None:
+        raise ConfigError(f"kernels: 'fused' was asked for, but {obstacle}; use 'auto' or 'xla'")
+    return obstacle is None
 
 
 def _known(hidden_units: Sequence[int]) -> bool:
