@@ -29,6 +29,7 @@ from upweight.data.statistics import (
     mass_per_label as mass_per_label,
     positive_sided_variance as positive_sided_variance,
     step_weighted_return as step_weighted_return,
+    weighted_label_return as weighted_label_return,
     weighted_return as weighted_return,
 )
 from upweight.engine.result import RunResult as RunResult

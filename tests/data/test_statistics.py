@@ -38,6 +38,7 @@ def test_the_papers_counter_example_lucky_returns_fool_the_weighted_return() -> 
     chosen_arm = np.repeat([1, 2], 500)[weights > 0]
     true_value = np.where(chosen_arm == 1, 0.6, 0.5).mean()
     assert true_value == 0.5
+    assert uw.weighted_label_return(weights, returns, np.repeat(["sure", "coin"], 500)) == pytest.approx(coins.mean())
     # RW leans the same way: its estimate lies above what any arm is worth.
     rw = uw.ReturnWeighting(0.1)(with_returns(returns))
     assert uw.weighted_return(rw, returns) > 0.9

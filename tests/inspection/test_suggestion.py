@@ -216,6 +216,19 @@ def test_what_weighting_leaves_out_is_said() -> None:
     assert "None of the temperatures down to 0.025 reaches 75%." in text
 
 
+def test_the_luck_of_a_poor_policy_is_told_from_good_ones() -> None:
+    """One succeeds now and then (20 of 200, mean 1), the other is steady (5). Weights 1 : e^-5 leave 94% to the lucky ones."""
+    returns = np.concatenate([np.full(20, 10.0), np.zeros(180), np.full(200, 5.0)])
+    lucky = words(uw.suggest(with_returns(returns, labels=["risky"] * 200 + ["steady"] * 200)))
+    assert (
+        "Of the gain 0% would be left if every episode had the mean of its label: 94% of the steps are drawn from risky"
+        in lucky
+    )
+    assert "whose 200 episodes have a mean return of 1, the best of them 10." in lucky
+    for labels in (np.repeat(["good", "poor", "fair"], [20, 180, 200]), np.full(400, "all"), None):  # levels, one, none
+        assert "mean of its label" not in words(uw.suggest(with_returns(returns, labels=labels)))
+
+
 def early_share_at(temperature: float, returns: np.ndarray, lengths: np.ndarray) -> float:
     weights = uw.ReturnWeighting(temperature)(with_returns(returns, lengths=lengths))
     return uw.early_share(weights, lengths, returns > (returns.min() + returns.max()) / 2)

@@ -85,6 +85,20 @@ def weighted_return(weights: ArrayLike, returns: ArrayLike) -> float:
     return float(np.dot(w / w.sum(), np.asarray(returns, np.float64)))
 
 
+def weighted_label_return(weights: ArrayLike, returns: ArrayLike, labels: NDArray[np.str_]) -> float:
+    r""":math:`\sum_i w_i \bar G_{l(i)}`: :func:`weighted_return` with the mean of its label in the place of each return.
+
+    If labels name policies, that is what the policies drawn have on average, without the luck of the episodes drawn.
+
+    Examples:
+        >>> uw.weighted_label_return([1, 0, 0], [1.0, 0.0, 0.6], np.array(["coin", "coin", "sure"]))
+        0.5
+    """
+    _, places = np.unique(labels, return_inverse=True)
+    means = np.bincount(places, np.asarray(returns, np.float64)) / np.bincount(places)
+    return weighted_return(weights, means[places])
+
+
 def step_weighted_return(weights: ArrayLike, returns: ArrayLike, num_transitions: ArrayLike) -> float:
     r""":math:`\sum_i T_i w_i G_i / \sum_i T_i w_i`: mean return of the episode a drawn step belongs to.
 

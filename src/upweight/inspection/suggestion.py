@@ -17,7 +17,13 @@ from upweight.base.text import Shown, as_html, number, paragraph
 from upweight.data.dataset import Dataset
 from upweight.data.reference_scores import ReferenceScores, misfit, normalize_returns, reference_scores
 from upweight.data.repetition import FEWEST_STEPS, KEPT, LOST, USUAL_BATCH, updates_text, updates_until
-from upweight.data.statistics import effective_steps, mass_per_label, mean_ranks, positive_sided_variance
+from upweight.data.statistics import (
+    effective_steps,
+    mass_per_label,
+    mean_ranks,
+    positive_sided_variance,
+    weighted_label_return,
+)
 from upweight.inspection.choice import (
     GOOD_BEGINNINGS,
     PAPER_TEMPERATURE,
@@ -45,6 +51,7 @@ _SMALL_GAIN_STD = 0.25  # standard deviations, where that range is not known
 _GOOD_MEAN = 0.9  # normalised mean return that counts as about expert level
 _NOTHING = 0.0005  # of the steps drawn
 _BY_LENGTH, _MIN_EPISODES = 0.5, 20  # rank correlation of lengths and returns worth a word, and of how many episodes
+_BETWEEN_LABELS = 0.5  # of the gain: the least that labels' means should explain
 _SMALL_DIFFERENCES = 0.1  # range of returns, of their mean, below which the mean is worth a word
 _USUAL_UPDATES = 1_000_000
 
@@ -121,6 +128,7 @@ def suggest_from(dataset: Dataset, *, env: str | None, starts: Starts | None) ->
     if not chosen.is_firm:
         reasons.append(_cannot_tell(chosen, safe(found)))
     reasons += _left_out(chosen, dataset, usable, starts)
+    reasons += _within_labels(chosen, values, dataset, usable)
     if not chosen.begins_well:
         reasons.append(_poor_beginnings(chosen, found, good))
     if (better := colder(found, chosen, value_range)) is not None:
@@ -243,6 +251,26 @@ def _left_out(chosen: Choice, dataset: Dataset, usable: NDArray[np.bool_], start
     shares |= {} if dataset.labels is None else mass_per_label(weights, sizes, dataset.labels)
     nothing = [name for name, share in shares.items() if share < _NOTHING]
     return [f"Next to nothing (under 0.05%) is drawn from: {', '.join(nothing)}."] if nothing else []
+
+
+def _within_labels(
+    chosen: Choice, values: NDArray[np.float64], dataset: Dataset, usable: NDArray[np.bool_]
+) -> list[str]:
+    """Whether most of the gain is by what episodes of one label differ: the luck of a policy, if labels name policies."""
+    if dataset.labels is None or len(set(labels := dataset.labels[usable])) == 1:
+        return []
+    left = (weighted_label_return(chosen.weights, values, labels) - float(values.mean())) / chosen.gain
+    if left >= _BETWEEN_LABELS:
+        return []
+    shares = mass_per_label(chosen.weights, dataset.num_transitions[usable], labels)
+    most = max(shares, key=shares.__getitem__)
+    own = dataset.returns[usable][labels == most]
+    return [
+        f"Of the gain {max(0.0, left):.0%} would be left if every episode had the mean of its label: {shares[most]:.0%} of the "
+        f"steps are drawn from {most}, whose {len(own):,} episodes have a mean return of {number(float(own.mean()))}, the best "
+        f"of them {number(float(own.max()))}. If labels name policies, the rest is largely luck, which a policy that copies the "
+        "lucky episodes need not have: compare with uniform draws."
+    ]
 
 
 def _poor_beginnings(chosen: Choice, found: dict[float, Choice], good: Good) -> str:
