@@ -117,9 +117,10 @@ def test_what_training_costs(results_page: Any, studies: Any) -> None:
         assert record["agents"] == (129 if name == "cql" else 215) or name == "td3_bc"
         trained.setdefault(name, {})[record["spec"]["data"]["env_id"]] = record["train_seconds"]
     seconds = sum(trained["bc"].values())
-    assert {name: len(tasks) for name, tasks in trained.items()} == {"bc": 4, "td3_bc": 4, "iql": 4, "cql": 2}
+    assert {name: len(tasks) for name, tasks in trained.items()} == {"bc": 4, "td3_bc": 4, "iql": 4, "cql": 3}
     text, iql = text_of("docs/results.md"), trained["iql"]
-    assert "CQL's {Hopper-v5:.0f} and {HalfCheetah-v5:.0f} s are of a shared".format(**trained["cql"]) in text
+    taken = "CQL's {Hopper-v5:.0f}, {HalfCheetah-v5:.0f} and {Walker2d-v5:.0f} s are of a shared"
+    assert taken.format(**trained["cql"]) in text
     assert f"its {iql['Walker2d-v5']:.0f} s count whole" in text and f"So do its {iql['Ant-v5']:.0f} s in Ant" in text
     assert rows["BC"][2:4] == (f"{seconds / 60:.0f} min", f"{seconds / 860 * 1000 / 60:.0f} min")
     runs = 5 * (32 * 5 + 12) + 5 * (30 * 4 - 12) + 5 * 32 * 10 + 5 * 32 * 4  # mixed; regular; temperatures; percentages
@@ -546,14 +547,16 @@ def test_cql_has_few_updates(results_page: Any, studies: Any, tables: dict[str, 
     """Ranges by task and kind of good data, with Uniform's, and the paper's."""
     text = text_of("docs/results.md")
     pure = {dataset.name: dict(zip(tables[CQL].weightings, row, strict=True)) for dataset, row in tables[CQL].rows}
-    hopper, cheetah, medium = (
-        pure[name]["Uniform"] for name in ("hopper-expert", "halfcheetah-expert", "halfcheetah-medium")
-    )
-    assert f"it has {hopper.text} (Hopper) and {cheetah.text} (HalfCheetah), the paper {hopper.paper:.2f} and" in text
-    assert (
-        f"and {cheetah.paper:.2f}. So" in text
-        and f"({medium.text} on the full set, the paper {medium.paper:.2f})" in text
-    )
+    tasks, texts = ("hopper", "halfcheetah", "walker2d"), {}
+    for kind in ("expert", "medium"):
+        scores = [pure[f"{task}-{kind}"]["Uniform"] for task in tasks]
+        texts[kind] = [score.text for score in scores], [f"{score.paper:.2f}" for score in scores]
+    ours, papers = texts["expert"]
+    shown = "it has {} (Hopper), {} (HalfCheetah) and {} (Walker2d), the paper {}, {} and {}. So"
+    assert shown.format(*ours, *papers) in text
+    ours, papers = texts["medium"]
+    assert f"({ours[1]} on the full set, the paper {papers[1]})" in text
+    assert f"Uniform has {ours[0]} and {ours[2]}, the paper {papers[0]} and {papers[2]}." in text
 
     def span(start: str, *names: str, of: str = "mean", least: int = 1) -> str:
         scores = [s for d, _, s in cells(tables[CQL], *names) if d.name.startswith(start) and (d.sigma or 0) >= least]
@@ -568,12 +571,15 @@ def test_cql_has_few_updates(results_page: Any, studies: Any, tables: dict[str, 
         assert max(scores["RW"].mean, scores["AW"].mean) < scores["Uniform"].mean
     shown = [span("hopper-expert", "RW", "AW"), span("hopper-expert", "Uniform")]
     shown.append(span("hopper-expert", "RW", "AW", of="paper"))
-    assert "on Hopper's {} (Uniform {}), the paper {}.".format(*shown) in text
+    assert "on Hopper's {} (Uniform {}), the paper {};".format(*shown) in text
+    shown = [span("walker2d-expert", "RW", "AW"), span("walker2d-expert", "Uniform")]
+    shown.append(span("walker2d-expert", "RW", "AW", of="paper"))
+    assert "on Walker2d's {} (Uniform {}), the paper {}.".format(*shown) in text
     shown = [span("halfcheetah-medium", "RW", "AW"), span("halfcheetah-medium", "RW", "AW", of="paper")]
     shown.append(span("halfcheetah-medium", "Uniform"))
     assert "agree with the paper: {}, the paper {}, Uniform {}.".format(*shown) in text
     (row,) = [row for row in results_page.far_counts(results_page.beside_the_paper(studies)) if row[1] == CQL]
-    assert row[4:] == ("32", "0", "32")  # "All 32 scores in the list are lower"
+    assert row[4:] == ("54", "0", "54")  # "All 54 scores in the list are lower"
 
 
 def test_half_hardly_improves_on_uniform(mixed: Results, tables: dict[str, ScoreTable]) -> None:
@@ -723,7 +729,10 @@ def test_regular_sets(results_page: Any, studies: Any) -> None:
         for method in study.results.methods
     }
     assert "RW beats one with Uniform with a probability of {}, one with AW with {}.".format(*shown[BC]) in text
-    assert "TD3+BC in Hopper agrees: {} and {}.".format(*shown["TD3+BC, bfloat16"]) in text
+    td3 = "TD3+BC, bfloat16"
+    assert "TD3+BC in Hopper and Walker2d agrees, all in all: {} and {}.".format(*shown[td3]) in text
+    rw, aw = (f"{found['offline RL'][td3, name].improvement.point:.2f}" for name in ("RW", "AW"))
+    assert f"On Hopper's and Walker2d's twelve one of TD3+BC does with {rw} and {aw}, on" in text
     assert "The probabilities are {} and {}, the differences in IQM".format(*shown[IQL]) in text
     checks = [found["regular"][IQL, name] for name in ("RW", "AW")]
     gains = [shown_of(check.gain, "+.3f").replace("+-", "-") for check in checks]
@@ -734,7 +743,7 @@ def test_regular_sets(results_page: Any, studies: Any) -> None:
         method: {
             dataset.base: dict(zip(tables[method].weightings, row, strict=True)) for dataset, row in tables[method].rows
         }
-        for method in (BC, IQL)
+        for method in (BC, td3, IQL)
     }
     papers = [np.mean([row[name].paper for row in rows[IQL].values()]) for name in ("Uniform", "RW", "AW")]
     assert [f"{paper:.2f}" for paper in papers] == ["0.62", "0.68", "0.68"]
