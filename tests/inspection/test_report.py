@@ -109,6 +109,18 @@ def test_what_weighting_drops_is_shown() -> None:
     assert "% dropped" in text
 
 
+def test_labels_tell_luck_from_policies() -> None:
+    """20 of 200 episodes of one are lucky (mean 1), the other is steady: J by label is the mean of the labels drawn."""
+    returns = np.concatenate([np.full(20, 10.0), np.zeros(180), np.full(200, 5.0)])
+    labels = np.repeat(["risky", "steady"], 200)
+    report = uw.inspect(with_returns(returns, labels=labels), weightings=[uw.TopFraction(0.05)])
+    uniform, top = report.effects
+    assert (uniform.weighted_return, uniform.weighted_label_return) == pytest.approx((3.0, 3.0))
+    assert (top.weighted_return, top.weighted_label_return) == pytest.approx((10.0, 1.0))
+    assert "J by label" in str(report)
+    assert "J by label" not in str(uw.inspect(with_returns(returns, labels=["all"] * 400)))
+
+
 def test_many_small_weights_that_come_to_nothing_are_dropped() -> None:
     """Ten experts among 4,000: no random episode's weight is small beside the mean, all of them together are."""
     ds = with_returns([3400.0] * 10 + [20.0] * 4000 + [0.0])

@@ -18,6 +18,7 @@ from upweight.data.statistics import (
     hoeffding_radius,
     mass_per_label,
     step_weighted_return,
+    weighted_label_return,
     weighted_return,
 )
 from upweight.inspection.starts import GROUPS, Starts
@@ -34,6 +35,7 @@ class Effect:
 
     name: str
     weighted_return: float  # sum_i w_i G_i, the paper's J(mu_W)
+    weighted_label_return: float | None  # the same with its label's mean for each G_i, where there are several labels
     step_weighted_return: float  # mean return of the episode a drawn step belongs to
     effective_episodes: float
     effective_steps: float
@@ -77,9 +79,13 @@ def measure_effect(
     returns, sizes, kept = dataset.returns[whole], dataset.num_transitions, weights[whole]
     usable, mass = whole & (sizes > 0), episode_mass(weights, sizes)
     spread = float(np.ptp(returns))
+    labels = None if dataset.labels is None else dataset.labels[whole]
     return Effect(
         name=name,
         weighted_return=weighted_return(kept, returns),
+        weighted_label_return=None
+        if labels is None or len(set(labels)) == 1
+        else weighted_label_return(kept, returns, labels),
         step_weighted_return=step_weighted_return(kept, returns, sizes[whole]),
         effective_episodes=effective_episodes(weights),
         effective_steps=effective_steps(weights, sizes),

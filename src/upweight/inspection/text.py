@@ -100,14 +100,22 @@ def _effects(report: dict[str, Any]) -> Section:
 
 def _dropped(report: dict[str, Any]) -> Section:
     """What weighting leaves out."""
-    groups = list(report["effects"][0]["mass_per_start"] or {})
+    first = report["effects"][0]
+    groups = list(first["mass_per_start"] or {})
     early = [] if report["good"] is None else ["% good early"]
+    by_label = [] if first["weighted_label_return"] is None else ["J by label"]
     rows = []
     for effect in report["effects"]:
         shares = [effect["dropped_episodes"], *([effect["early_share"]] if early else [])]
         shares += [effect["mass_per_start"][name] for name in groups]
-        rows.append([effect["name"], *(f"{100 * share:.1f}" for share in shares)])
+        means = [number(effect["weighted_label_return"]) for _ in by_label]
+        rows.append([effect["name"], *means, *(f"{100 * share:.1f}" for share in shares)])
     legend = "dropped: episodes that together get under 1% of the steps, and under a tenth of their uniform share."
+    if by_label:
+        legend = (
+            "J by label: J(mu_W) if every episode had the mean return of its label. Much less than J(mu_W), and labels name\n"
+            f"policies: the lucky episodes of some are drawn, not the better ones.\n{legend}"
+        )
     if early:
         legend += (
             f"\ngood early: of the first 30 steps of episodes, those drawn from good ones ({report['good']});\n"
@@ -115,7 +123,7 @@ def _dropped(report: dict[str, Any]) -> Section:
         )
     if groups:
         legend += "\nstarts: steps drawn, by quarters of the return that the initial state lets expect."
-    return Grid(rows, ["weighting", "% dropped", *early, *(f"% {name}" for name in groups)]), legend
+    return Grid(rows, ["weighting", *by_label, "% dropped", *early, *(f"% {name}" for name in groups)]), legend
 
 
 def _some(texts: Sequence[str]) -> str:
