@@ -755,6 +755,12 @@ def test_regular_sets(results_page: Any, studies: Any) -> None:
     several = re.compile("medium-expert|replay")
     better, worse = cells_that(BC, "is_better"), cells_that(BC, "is_worse")
     assert (len(better), sum(bool(several.search(name)) for name, _ in better), len(worse)) == (18, 17, 0)
+    worse = cells_that(td3, "is_worse")
+    assert [name for name, _ in worse] == ["hopper-random"] * 2 + ["walker2d-medium-replay"] * 2
+    uniform = rows[td3]["walker2d-medium-replay"]["Uniform"].text
+    rw, aw = (f"{rows[td3]['hopper-random']['Uniform'].mean - score.mean:.2f}" for _, score in worse[:2])
+    told = f"from {uniform} to {worse[2][1].text} and {worse[3][1].text}, and by {rw} and {aw} on `hopper-random`."
+    assert told in text
     better, worse = cells_that(IQL, "is_better"), cells_that(IQL, "is_worse")
     assert len(better) == 9 and all(several.search(name) for name, _ in better)
     replays = [name for name, _ in worse if "replay" in name]

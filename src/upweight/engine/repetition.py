@@ -31,8 +31,9 @@ def warn_of_repetition(runs: Sequence[Run], parts: Sequence[Part], num_updates: 
     warnings.warn(
         f"{run.method.name} will know the steps that it draws by heart in {len(found)} of {len(runs)} runs: with {weighting} "
         f"{number(round(steps))} steps are drawn in effect, and {num_updates:,} updates of {batch} see them "
-        f"{num_updates * batch / steps:,.0f} times. On the paper's mixes the gain of weighting was kept up to {KEPT:,} times, "
-        f"here {most} updates, and mostly lost after {LOST:,}. Train for less long, or a smaller network",
+        f"{num_updates * batch / steps:,.0f} times. With BC on the paper's mixes, of continuous actions, the gain of weighting "
+        f"was kept up to {KEPT:,} times, here {most} updates, and mostly lost after {LOST:,}. Train for less long, or a smaller "
+        "network",
         UpweightWarning,
         stacklevel=4,
     )
