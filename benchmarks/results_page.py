@@ -47,7 +47,7 @@ from upweight.report.points import at_point
 from upweight.report.replicate import NO_DATA
 from upweight.report.results import Results, collect
 from upweight.report.statistics.intervals import Intervals
-from upweight.report.tables import aggregate_table, score_tables
+from upweight.report.tables import ScoreTable, aggregate_table, score_tables
 from upweight.studies.experiment_file import read_experiment
 from upweight.studies.readers import open_store
 
@@ -79,6 +79,7 @@ def pages(found: dict[str, Study]) -> dict[str, dict[str, str]]:
         "passes": markdown(pass_rows(mixed)),
         "sizes": markdown(size_rows()),
         "regular": markdown(regular_rows(found["regular"])),
+        "replays": markdown(replay_rows(found["regular"])),
         "antmaze": markdown(antmaze_rows(found)),
         "aggregates": markdown(aggregate_lines(found)),
         "cost": markdown(cost_rows(mixed)),
@@ -245,6 +246,30 @@ def size_rows() -> Rows:
     for size, scores in sorted(found.items()):
         rows.append((str(size), *(f"{fmean(column):.2f}" for column in zip(*scores, strict=True))))
     return rows
+
+
+def replay_rows(study: Study) -> Rows:
+    """What RW draws in each replay, by episodes and by the policies that played them, and what it gains; most luck first."""
+    methods = (table.method.removesuffix(", bfloat16") for table in study.tables)
+    rows: Rows = [("replay", "return drawn", "of its policies", "left", "falls drawn", *methods)]
+    found = json.loads((RESULTS / "who_is_drawn.json").read_text())["results"]
+    for row in sorted(found, key=lambda row: float(row["weightings"]["rw"]["left"])):
+        rw, uniform, name = row["weightings"]["rw"], row["weightings"]["uniform"], row["dataset"]
+        returns = [f"{rw[key]:,.0f}" for key in ("return", "return_by_policy")]
+        falls = "" if uniform["falls"] == 0 else f"{rw['falls'] / uniform['falls']:.3f}"
+        rows.append((name, *returns, f"{rw['left']:.0%}", falls, *(_gain(table, name) for table in study.tables)))
+    return rows
+
+
+def _gain(table: ScoreTable, name: str) -> str:
+    """Of RW over Uniform; nothing where it was not run."""
+    for scores in (
+        dict(zip(table.weightings, row, strict=True)) for dataset, row in table.rows if dataset.base == name
+    ):
+        uniform, rw = scores["Uniform"], scores["RW"]
+        if uniform is not None and rw is not None:
+            return f"{rw.mean - uniform.mean:+.2f}"
+    return ""
 
 
 def demo_rows() -> Rows:

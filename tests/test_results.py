@@ -13,6 +13,7 @@ import pytest
 from support.pages import RESULTS, ROOT, load_benchmark, stored, text_of
 from support.results import add_points, add_runs, data_spec
 from upweight.cli.demo import score_table
+from upweight.data.reference_scores import normalize_returns, reference_scores
 from upweight.data.repetition import KEPT, LOST
 from upweight.inspection.choice import GOOD_BEGINNINGS
 from upweight.inspection.suggestion import BY_ALGORITHM
@@ -801,7 +802,51 @@ def test_regular_sets(results_page: Any, studies: Any) -> None:
         for dataset, row in tables["TD3+BC, bfloat16"].rows
     }
     one, two = (top[f"hopper-{name}"] for name in ("expert", "medium-expert"))
-    assert f"{one.text} and {two.text}, the paper {one.paper:.2f} and {two.paper:.2f}. `uw.suggest`" in text
+    expert = "`hopper-expert` and `hopper-medium-expert`"
+    assert f"has {one.text} and {two.text} on {expert}, the paper {one.paper:.2f} and {two.paper:.2f}." in text
+
+
+def test_replays(studies: Any) -> None:
+    """Who is drawn, and what becomes of it."""
+    text = text_of("docs/results.md")
+    drawn = {row["dataset"]: row for row in stored("who_is_drawn")}
+    tables = {table.method.removesuffix(", bfloat16"): table for table in studies["regular"].tables}
+    scores = {
+        method: {dataset.base: dict(zip(table.weightings, row, strict=True)) for dataset, row in table.rows}
+        for method, table in tables.items()
+    }
+    walker, hopper = drawn["walker2d-medium-replay"], drawn["hopper-medium-replay"]
+    (poor,) = [policy for policy in walker["policies"] if policy["policy"] == "rung-04"]
+    assert (
+        len(walker["policies"]) == 9
+        and f"{walker['weightings']['rw']['share']['rung-04']:.0%} of what is drawn" in text
+    )
+    assert "{episodes} episodes with a mean return of {mean:.0f} and a median of {median:.0f}".format(**poor) in text
+    assert "best runs reach {best:,.0f}, where the expert has 4,877".format(**poor) in text
+    assert "| 4,877 ± " in text_of("docs/datasets.md")
+    assert f"falls after {poor['median_length_without_noise']:.0f} steps" in text
+    top = [scores[method][walker["dataset"]]["Top-10%"].text for method in ("BC", "TD3+BC", "IQL")]
+    by_policy = f"{walker['weightings']['top']['return_by_policy']:,.0f}"
+    assert f"({by_policy} on average) and has {top[0]}, {top[1]} and {top[2]}." in text
+    good = hopper["policies"][-1]
+    share = f"{hopper['weightings']['rw']['share'][good['policy']]:.0%}"
+    found = [scores[method][hopper["dataset"]]["RW"] for method in ("BC", "TD3+BC")]
+    assert (
+        f"{share} are drawn from a policy with {good['mean']:,.0f}, and {good['without_noise']:,.0f} without noise"
+        in text
+    )
+    assert f"make {found[0].text} and {found[1].text} of it, which is twice as much." in text
+    own = normalize_returns(good["without_noise"], reference_scores("hopper"))
+    assert all(1.8 < score.mean / own < 2.6 for score in found)
+    gains = {name: row["RW"].mean - row["Uniform"].mean for name, row in scores["IQL"].items() if name in drawn}
+    luck = [name for name, row in drawn.items() if row["weightings"]["rw"]["left"] < 0.8]
+    assert (len(luck), sum(gains[name] < 0 for name in luck), len(gains)) == (5, 4, 8)
+    assert all(gain > 0 for name, gain in gains.items() if name not in luck)
+    falls = {
+        name: row["weightings"]["rw"]["falls"] / (row["weightings"]["uniform"]["falls"] or 1)
+        for name, row in drawn.items()
+    }
+    assert min((name for name in falls if falls[name] > 0), key=falls.__getitem__) == "walker2d-full-replay"
 
 
 def test_how_surely_weights_help(studies: Any) -> None:
