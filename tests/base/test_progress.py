@@ -6,7 +6,7 @@ import sys
 import numpy as np
 import pytest
 
-from upweight.base.progress import ProgressBar, listening, report, showing
+from upweight.base.progress import ProgressBar, ProgressLog, listening, report, showing
 
 
 class Terminal(io.StringIO):
@@ -41,6 +41,22 @@ def test_the_time_left_is_judged_after_the_first_advance(monkeypatch: pytest.Mon
     assert "left" not in screen.getvalue()
     bar("training", 610, 1000)
     assert "610/1,000, 39 s left" in screen.getvalue()
+
+
+def test_a_log_gets_a_line_a_minute(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of each piece of work that takes longer, whatever is reported beside it; and none of short work."""
+    clock = iter(np.arange(0.0, 10_000.0, 12.5))
+    monkeypatch.setattr("time.monotonic", lambda: next(clock))
+    file = io.StringIO()
+    log = ProgressLog(file)
+    for done in range(11):
+        log("training", 10 * done, 100, "" if done else "compiling")  # at 0, 25, 50, ..., 250 s
+        log("runs", done % 2, 2)
+    assert file.getvalue().splitlines() == [
+        "training: 30/100, 2:55 left",
+        "training: 60/100, 1:40 left",
+        "training: 90/100, 25 s left",
+    ]
 
 
 @pytest.mark.parametrize(

@@ -1,7 +1,8 @@
 """Progress of long work, reported to whoever listens.
 
 Library code wraps a long loop in :func:`track`, or calls :func:`report` itself; nothing is printed. A front end (the command
-line) installs a listener with :func:`listening`, which is called with (description, done, total, detail): a :class:`ProgressBar`.
+line) installs a listener with :func:`listening`, which is called with (description, done, total, detail): a :class:`ProgressBar`,
+or a :class:`ProgressLog` where nobody watches.
 """
 
 import shutil
@@ -17,6 +18,7 @@ Item = TypeVar("Item")
 
 _PATIENCE_SECONDS = 0.5  # work shorter than this shows no bar
 _BAR_WIDTH = 24
+_LOG_SECONDS = 60.0  # from one line of a log to the next
 _listener: ContextVar[Listener | None] = ContextVar("upweight_progress", default=None)
 
 
@@ -63,27 +65,23 @@ class ProgressBar:
         self._stream = stream
         self._active = stream.isatty() if active is None else active
         self._description = ""
-        self._began = self._drawn = 0.0
+        self._pace = _Pace(0.0)
+        self._drawn = 0.0
         self._width = 0
-        self._first: int | None = None  # where the work was after its first advance, which may include a compilation
-        self._first_at = 0.0
 
     def __call__(self, description: str, done: int, total: int, detail: str = "") -> None:
         if not self._active:
             return
         now, finished = time.monotonic(), done >= total
         if description != self._description or done == 0:
-            self._description, self._began, self._first = description, now, None
-        elif self._first is None:
-            self._first, self._first_at = done, now
-        if (now - self._began < _PATIENCE_SECONDS and not detail) or (now - self._drawn < 0.1 and not finished):
+            self._description, self._pace = description, _Pace(now)
+        left = self._pace.left(done, total, now)
+        if (now - self._pace.began < _PATIENCE_SECONDS and not detail) or (now - self._drawn < 0.1 and not finished):
             return
         self._drawn = now
         filled = _BAR_WIDTH * done // max(1, total)
-        parts = [f"{description} [{'#' * filled}{'.' * (_BAR_WIDTH - filled)}] {done:,}/{total:,}"]
-        if self._first is not None and done > self._first:
-            parts.append(f"{_duration((now - self._first_at) * (total - done) / (done - self._first))} left")
-        line = ", ".join([*parts, detail] if detail else parts)
+        bar = f"{description} [{'#' * filled}{'.' * (_BAR_WIDTH - filled)}] {done:,}/{total:,}"
+        line = ", ".join(filter(None, (bar, left, detail)))
         self._write(line[: shutil.get_terminal_size().columns - 1])
         if finished:
             self._write("")
@@ -93,6 +91,46 @@ class ProgressBar:
         self._stream.write(f"\r{line.ljust(self._width)}" if line else f"\r{' ' * self._width}\r")
         self._stream.flush()
         self._width = len(line)
+
+
+class ProgressLog:
+    """A listener for files and pipes: a line a minute for work that takes longer."""
+
+    def __init__(self, stream: TextIO) -> None:
+        self._stream = stream
+        self._paces: dict[str, _Pace] = {}
+        self._said: dict[str, float] = {}
+
+    def __call__(self, description: str, done: int, total: int, detail: str = "") -> None:
+        now = time.monotonic()
+        if description not in self._paces or done == 0:
+            self._paces[description], self._said[description] = _Pace(now), now
+        left = self._paces[description].left(done, total, now)
+        if now - self._said[description] >= _LOG_SECONDS:
+            self._said[description] = now
+            print(
+                ", ".join(filter(None, (f"{description}: {done:,}/{total:,}", left, detail))),
+                file=self._stream,
+                flush=True,
+            )
+
+
+class _Pace:
+    """Of one piece of work, judged from its first advance on, which may include a compilation."""
+
+    def __init__(self, now: float) -> None:
+        self.began = now
+        self._calls = self._first = 0
+        self._first_at = now
+
+    def left(self, done: int, total: int, now: float) -> str:
+        """``3:20 left``, or nothing if that is not known yet."""
+        self._calls += 1
+        if self._calls == 2:
+            self._first, self._first_at = done, now
+        if self._calls < 3 or done <= self._first:
+            return ""
+        return f"{_duration((now - self._first_at) * (total - done) / (done - self._first))} left"
 
 
 def _duration(seconds: float) -> str:

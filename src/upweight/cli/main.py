@@ -11,7 +11,7 @@ from upweight import __version__
 from upweight.base.errors import UpweightError, naming_memory
 from upweight.base.interrupts import answering, terminated_as_interrupted
 from upweight.base.names import hint
-from upweight.base.progress import ProgressBar, listening
+from upweight.base.progress import ProgressBar, ProgressLog, listening
 from upweight.cli.terminal import INTERRUPTED, answer_interrupt, print_error, show_warnings_as_lines
 
 _NAMES = "demo inspect explore make mix convert pack weights train evaluate select sweep report replicate"  # as --help has them
@@ -64,7 +64,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     show_warnings_as_lines()
     try:
         with (
-            listening(ProgressBar(sys.stderr)),
+            listening(ProgressBar(sys.stderr) if sys.stderr.isatty() else ProgressLog(sys.stderr)),
             answering(answer_interrupt),
             terminated_as_interrupted(),
             naming_memory(parsed.called),
