@@ -849,6 +849,26 @@ def test_replays(studies: Any) -> None:
     assert min((name for name in falls if falls[name] > 0), key=falls.__getitem__) == "walker2d-full-replay"
 
 
+def test_top_fraction_is_lost_on_the_way() -> None:
+    """TD3+BC on hopper-expert, seeds' means at each point."""
+    found: dict[str, dict[int, list[float]]] = {"top": {}, "uniform": {}}
+    for run in open_store(RESULTS / "top_fraction.jsonl").runs():
+        points = found[run["spec"]["weighting"]["name"]]
+        for updates, score in [
+            *((p["updates"], p["score"]) for p in run["points"]),
+            (run["spec"]["updates"], run["score"]),
+        ]:
+            points.setdefault(updates, []).append(score)
+    assert {len(scores) for points in found.values() for scores in points.values()} == {5}
+    top = {updates: f"{np.mean(scores):.2f}" for updates, scores in found["top"].items()}
+    told = f"it has {top[20_000]} after 20,000 updates, {top[50_000]} after 50,000 and {top[100_000]} after 100,000, where one"
+    worst, *others = sorted(found["top"][100_000])
+    assert f"{told} seed fails ({worst:.2f}); Uniform has {np.mean(found['uniform'][100_000]):.2f} then." in text_of(
+        "docs/results.md"
+    )
+    assert min(others) > 1
+
+
 def test_how_surely_weights_help(studies: Any) -> None:
     """What ``suggest`` says: RW and AW, cell by cell."""
     found = {}
