@@ -108,11 +108,8 @@ class ProgressLog:
         left = self._paces[description].left(done, total, now)
         if now - self._said[description] >= _LOG_SECONDS:
             self._said[description] = now
-            print(
-                ", ".join(filter(None, (f"{description}: {done:,}/{total:,}", left, detail))),
-                file=self._stream,
-                flush=True,
-            )
+            self._stream.write(", ".join(filter(None, (f"{description}: {done:,}/{total:,}", left, detail))) + "\n")
+            self._stream.flush()
 
 
 class _Pace:
