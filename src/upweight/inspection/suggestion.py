@@ -256,7 +256,7 @@ def _left_out(chosen: Choice, dataset: Dataset, usable: NDArray[np.bool_], start
 def _within_labels(
     chosen: Choice, values: NDArray[np.float64], dataset: Dataset, usable: NDArray[np.bool_]
 ) -> list[str]:
-    """Whether most of the gain is by what episodes of one label differ: the luck of a policy, if labels name policies."""
+    """Whether most of the gain is by what episodes of one label differ: luck, it may be, if labels name policies."""
     if dataset.labels is None or len(set(labels := dataset.labels[usable])) == 1:
         return []
     left = (weighted_label_return(chosen.weights, values, labels) - float(values.mean())) / chosen.gain
@@ -268,8 +268,8 @@ def _within_labels(
     return [
         f"Of the gain {max(0.0, left):.0%} would be left if every episode had the mean of its label: {shares[most]:.0%} of the "
         f"steps are drawn from {most}, whose {len(own):,} episodes have a mean return of {number(float(own.mean()))}, the best "
-        f"of them {number(float(own.max()))}. If labels name policies, the rest is largely luck, which a policy that copies the "
-        "lucky episodes need not have: compare with uniform draws."
+        f"of them {number(float(own.max()))}. If labels name policies, the rest is luck, or chances that a policy takes now and "
+        "then. Whether one that copies such episodes does as well, only playing it tells: compare with uniform draws."
     ]
 
 

@@ -114,7 +114,7 @@ def _dropped(report: dict[str, Any]) -> Section:
     if by_label:
         legend = (
             "J by label: J(mu_W) if every episode had the mean return of its label. Much less than J(mu_W), and labels name\n"
-            f"policies: the lucky episodes of some are drawn, not the better ones.\n{legend}"
+            f"policies: the best episodes of some are drawn, which may be luck, rather than the best policies.\n{legend}"
         )
     if early:
         legend += (
