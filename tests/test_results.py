@@ -849,24 +849,42 @@ def test_replays(studies: Any) -> None:
     assert min((name for name in falls if falls[name] > 0), key=falls.__getitem__) == "walker2d-full-replay"
 
 
+def on_the_way(name: str) -> dict[str, dict[int, list[dict[str, Any]]]]:
+    """By weighting and number of updates, the evaluations of a study's five seeds: points, and the end."""
+    found: dict[str, dict[int, list[dict[str, Any]]]] = {}
+    for run in open_store(RESULTS / f"{name}.jsonl").runs():
+        for point in [*run["points"], run | {"updates": run["spec"]["updates"]}]:
+            found.setdefault(run["spec"]["weighting"]["name"], {}).setdefault(point["updates"], []).append(point)
+    assert {len(seeds) for points in found.values() for seeds in points.values()} == {5}
+    return found
+
+
+def means(points: dict[int, list[dict[str, Any]]]) -> dict[int, str]:
+    return {updates: f"{np.mean([each['score'] for each in seeds]):.2f}" for updates, seeds in points.items()}
+
+
+def test_the_best_of_a_replay_is_all_or_nothing() -> None:
+    """BC on walker2d-medium-replay."""
+    found, text = on_the_way("replay_updates"), text_of("docs/results.md")
+    rw, uniform = ("{}, {}, {} and {}".format(*means(found[name]).values()) for name in ("rw", "uniform"))
+    assert f"has {rw} after 10,000, 25,000, 50,000 and 100,000 updates, Uniform {uniform};" in text
+    evaluations = [each for seeds in found["rw"].values() for each in seeds]
+    returns = np.array([each["returns"] for each in evaluations])  # [20, episodes]
+    best = max(evaluations, key=lambda each: each["score"])
+    (end,) = [seeds for seeds in zip(*found["rw"].values(), strict=True) if best in seeds]
+    assert f"one of these 20 policies has {best['score']:.2f}, and the same one {end[-1]['score']:.2f} when" in text
+    fallen, walking = (returns < 40).all(1).sum(), (returns > 4877).any(1).sum()
+    assert f"In {fallen} of the 20 evaluations no episode comes to a return of 40, in {walking} some have more" in text
+
+
 def test_top_fraction_is_lost_on_the_way() -> None:
-    """TD3+BC on hopper-expert, seeds' means at each point."""
-    found: dict[str, dict[int, list[float]]] = {"top": {}, "uniform": {}}
-    for run in open_store(RESULTS / "top_fraction.jsonl").runs():
-        points = found[run["spec"]["weighting"]["name"]]
-        for updates, score in [
-            *((p["updates"], p["score"]) for p in run["points"]),
-            (run["spec"]["updates"], run["score"]),
-        ]:
-            points.setdefault(updates, []).append(score)
-    assert {len(scores) for points in found.values() for scores in points.values()} == {5}
-    top = {updates: f"{np.mean(scores):.2f}" for updates, scores in found["top"].items()}
+    """TD3+BC on hopper-expert."""
+    found = on_the_way("top_fraction")
+    top = means(found["top"])
     told = f"it has {top[20_000]} after 20,000 updates, {top[50_000]} after 50,000 and {top[100_000]} after 100,000, where one"
-    worst, *others = sorted(found["top"][100_000])
-    assert f"{told} seed fails ({worst:.2f}); Uniform has {np.mean(found['uniform'][100_000]):.2f} then." in text_of(
-        "docs/results.md"
-    )
-    assert min(others) > 1
+    worst, *others = sorted(each["score"] for each in found["top"][100_000])
+    told += f" seed fails ({worst:.2f}); Uniform has {means(found['uniform'])[100_000]} then."
+    assert told in text_of("docs/results.md") and min(others) > 1
 
 
 def test_how_surely_weights_help(studies: Any) -> None:
