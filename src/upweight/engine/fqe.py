@@ -349,7 +349,7 @@ def _evaluate(task: _Task, policies: Sequence[Policy]) -> tuple[NDArray[Any], ..
     method = make_algorithm(policies)
     count, config = len(policies) * len(task.seeds), task.config
     setup, work = task.setup, (config.hidden_units, count, method.network_rows(config))
-    fused = setup.compute.fused and worthwhile(*work, observation_size=setup.observation_size)
+    fused = setup.compute.fused and worthwhile(*work, inputs=setup.observation_size + setup.action_size)
     program = Program(method, config, setup.with_kernels(fused))
     data = make_data(task.part, method, task.setup)
     dtype = task.setup.dtype

@@ -146,7 +146,9 @@ def make_plan(
         for first_place in range(0, len(members), each):
             chosen = tuple(members[first_place : first_place + each])
             work = first.config.hidden_units, len(chosen) // way.most_devices, first.method.network_rows(first.config)
-            fused = setup.compute.fused and worthwhile(*work, observation_size=setup.observation_size, choice=kernels)
+            fused = setup.compute.fused and worthwhile(
+                *work, inputs=setup.observation_size + setup.action_size, choice=kernels
+            )
             here = _streamed(dataset, first, setup, len(chosen)) if way.streams else way
             programs.append(replace(here, runs=chosen, fused=fused))
     return Plan(tuple(programs), limit)

@@ -29,7 +29,8 @@ def test_elsewhere_xla_computes() -> None:
     [
         ((14, 256, 256, 1), True),
         ((63, 256, 256, 256, 16), True),
-        ((64, 256, 256, 1), False),
+        ((511, 256, 256, 1), True),
+        ((512, 256, 256, 1), False),
         ((14, 256, 1), False),
         ((14, 256, 256, 256, 256, 1), False),
         ((14, 256, 128, 1), False),
@@ -45,13 +46,13 @@ def test_populations() -> None:
     """Many agents, or many rows; and what was asked for must be possible."""
     known = (256, 256)
     assert worthwhile(known, 256, 1000) and worthwhile(known, 1, 2**18) and not worthwhile(known, 1, 1000)
-    assert not worthwhile((128, 128), 256, 1000) and not worthwhile(known, 256, 1000, observation_size=64)
-    assert worthwhile(known, 1, 1000, choice="fused")
+    assert not worthwhile((128, 128), 256, 1000) and not worthwhile(known, 256, 1000, inputs=64)
+    assert worthwhile(known, 1, 1000, choice="fused") and worthwhile(known, 1, 1000, inputs=400, choice="fused")
     with pytest.raises(
         ConfigError, match=r"they know two or three hidden layers of 256 units, and hidden_units is \(256,\)"
     ):
         worthwhile((256,), 256, 1000, choice="fused")
     with pytest.raises(
-        ConfigError, match="they take up to 63 inputs, and observations have 1,000; use 'auto' or 'xla'"
+        ConfigError, match="up to 511 inputs, and an observation and an action have 512 numbers; use 'auto' or 'xla'"
     ):
-        worthwhile(known, 256, 1000, observation_size=1000, choice="fused")
+        worthwhile(known, 256, 1000, inputs=512, choice="fused")

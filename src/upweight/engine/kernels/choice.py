@@ -13,7 +13,8 @@ from upweight.base.names import hint
 
 CHOICES = ("auto", "xla", "fused")
 _UNITS, _DEPTHS = 256, (2, 3)  # of hidden layers; their number
-_OUTPUTS, _INPUTS = 16, 63  # of a network, at most
+_OUTPUTS, _INPUTS = 16, 511  # of a network, at most
+_INPUTS_TIMED = 63  # wider ones were never timed beside XLA, and "auto" leaves them to it
 # With few the GPU is not filled and XLA is faster: 16 agents by 1 to 4%, one by half; except for CQL with its many rows, where it
 # is slower (benchmarks/results/kernels_time_few.json). Between 16 and 64 nothing was measured.
 _MANY_AGENTS, _MANY_ROWS = 64, 2**18
@@ -55,20 +56,19 @@ def _can_be_built() -> bool:
     return True
 
 
-def worthwhile(
-    hidden_units: Sequence[int], agents: int, rows: int, *, observation_size: int = 1, choice: str = "auto"
-) -> bool:
+def worthwhile(hidden_units: Sequence[int], agents: int, rows: int, *, inputs: int = 1, choice: str = "auto") -> bool:
     """Whether so many agents, each with ``rows`` of inputs to networks per update, are faster with the kernels than without.
 
-    Or whether the kernels were asked for; for networks that they do not know, that is an error.
+    Or whether the kernels were asked for; for networks that they do not know, that is an error. ``inputs``: numbers in an
+    observation and an action, which is what the widest network can have.
     """
     reason = None
     if not _known(hidden_units):
         reason = f"they know two or three hidden layers of {_UNITS} units, and hidden_units is {tuple(hidden_units)}"
-    elif observation_size > _INPUTS:
-        reason = f"they take up to {_INPUTS} inputs, and observations have {observation_size:,}"
-    many = choice == "fused" or agents >= _MANY_AGENTS or agents * rows >= _MANY_ROWS
-    return _possible(choice, reason) and many
+    elif inputs > _INPUTS:
+        reason = f"they take up to {_INPUTS} inputs, and an observation and an action have {inputs:,} numbers"
+    faster = inputs <= _INPUTS_TIMED and (agents >= _MANY_AGENTS or agents * rows >= _MANY_ROWS)
+    return _possible(choice, reason) and (choice == "fused" or faster)
 
 
 def fits(layers: Any, inputs: int) -> bool:

@@ -26,9 +26,10 @@ def _networks_forward(layers: Any, x: Any) -> tuple[Any, Any]:
     to_weights = any(leaf.perturbed for leaf in jax.tree.leaves(layers, is_leaf=_is_marked))
     to_inputs = x.perturbed
     layers, x = jax.tree.map(lambda marked: marked.value, (layers, x), is_leaf=_is_marked)
-    # Of the activations the weights' gradients need those of the middle layers, and the last ones of several outputs.
-    keep = tuple(range(1, len(layers) - 1 - (layers[-1].weight.shape[2] == 1))) if to_weights else ()
-    outputs, saved = _outputs(layers, x, keep=keep, masks=True)
+    # Of the activations the weights' gradients need those of the middle layers, the last ones of several outputs, and the first
+    # ones of wide inputs; of others they are computed again.
+    keep = range(x.shape[1] < WIDE, len(layers) - 1 - (layers[-1].weight.shape[2] == 1)) if to_weights else ()
+    outputs, saved = _outputs(layers, x, keep=tuple(keep), masks=True)
     # None is no leaf of a pytree: it tells the backward pass what is not wanted.
     return outputs, (layers, x, saved, () if to_weights else None, () if to_inputs else None)
 
@@ -40,7 +41,7 @@ def _networks_backward(saved: Any, g: Any) -> tuple[Any, Any]:
     arriving = g_padded[..., 0] if last.ndim == 2 else _pad(g_padded, OUTPUTS).astype(BF16)  # [K, R] or [K, R, 16]
     way = ([weight for weight, _ in middle], last, arriving, words)
     if to_inputs is not None:
-        _, found = _over_agents(backward)(None, _pad(first.swapaxes(1, 2), WIDE), *way)
+        _, found = _over_agents(backward)(None, _pad(first.swapaxes(1, 2), max(WIDE, first.shape[1])), *way)
         dx = found.sum(0)[: len(x), : x.shape[1]].astype(x.dtype)
     if to_weights is not None:
         # The barrier keeps XLA from computing the inputs again, which it cannot do well in a transposition.
@@ -49,7 +50,7 @@ def _networks_backward(saved: Any, g: Any) -> tuple[Any, Any]:
             d_first = jnp.einsum("rp,krh->kph", padded, deltas[0], preferred_element_type=F32)
             deltas = deltas[1:]
         gradients = [(d_first[:, : x.shape[1]], d_first[:, x.shape[1]])]
-        sources = [(padded, first), *((None, h) for h in hidden)]
+        sources = [(padded, first)] * (x.shape[1] < WIDE) + [(None, h) for h in hidden]
         gradients += [_over_agents(weight_gradient)(*a, delta) for a, delta in zip(sources, deltas, strict=False)]
         if last.ndim == 2:
             d_last = _last_from(middle[-1], gradients[-1], last)
@@ -83,7 +84,7 @@ def _outputs(layers: Layers, x: Any, *, keep: tuple[int, ...], masks: bool) -> t
     It is given inputs [R, P], padded to whole tiles and with a column of ones that the first bias is multiplied with.
     """
     (count, size), (top, *middle, bottom), outputs = x.shape, layers, layers[-1].weight.shape[2]
-    width = next(width for width in (16, 32, WIDE) if width > size)
+    width = next((width for width in (16, 32, WIDE) if width > size), size + 128 - size % 128)
     padded = _pad(jnp.concatenate([x, jnp.ones((count, 1), x.dtype)], axis=1), count + -count % TILE, width)
     first = _pad(jnp.concatenate([_rounded(top), top.bias[:, None].astype(BF16)], axis=1), width, top.bias.shape[1])
     last = _rounded(bottom)[..., 0] if outputs == 1 else _pad(_rounded(bottom), OUTPUTS).swapaxes(1, 2)

@@ -21,7 +21,7 @@ from upweight.engine.kernels.tiles import BF16, F32, I32, TILE, UNITS, gpu
 
 _array: Any = jax.ShapeDtypeStruct  # has no types
 OUTPUTS = 16  # columns that the last layer is padded to, if it has more than one
-WIDE = 64  # columns of inputs whose weights travel as a chunk, and whose product with gradients has no room
+WIDE = 64  # columns of inputs whose weights travel as a chunk, and whose product with gradients has no room; wider travel too
 _PARTS = range(0, UNITS, 64)  # columns that chunks and parts of a layer begin with
 _ONES, _HALF = 8, 128  # columns, the least that a product has; rows of a matrix in a unit
 _WORDS = 8  # of a row's mask: bit 31 - c of word j is set if the ReLU of unit 8 c + j was off
@@ -40,20 +40,21 @@ def forward(x: Any, first: Any, middle: Any, last: Any, *, keep: tuple[int, ...]
     """
     (_, rows, width), networks, depth, several = x.shape, len(first), 1 + len(middle), last.shape[1:-1]
     biases = [bias.astype(BF16) for _, bias in middle]
-    inputs = {"x": x, "first": first, "last": last, "weights": [weight for weight, _ in middle], "biases": biases}
+    inputs = {"x": x if width <= WIDE else _in_chunks(x), "first": first, "last": last}
+    inputs |= {"weights": [weight for weight, _ in middle], "biases": biases}
     outputs = {
         "out": _array((networks, rows, *several), F32),
         "kept": [_array((networks, rows, UNITS), BF16) if i in keep else None for i in range(depth)],
         "words": [_array((networks, rows, _WORDS), I32) if masks else None] * depth,
     }
     scratch = {
-        "x": t.shared(2, TILE, width, swizzle=2 * width),
+        "x": t.shared(2, TILE, width, swizzle=2 * width) if width <= WIDE else None,
         "first": t.shared(2, width, UNITS, swizzle=2 * width) if width < WIDE else None,
         "last": t.shared(2, *last.shape[1:], swizzle=128 if several else None),
         "biases": t.shared(2, depth - 1, UNITS),
         "hidden": t.shared(2, 64, UNITS, swizzle=128),
     }
-    memory = t.with_rings(scratch, 1 + depth + (width < WIDE), 64, UNITS)
+    memory = t.with_rings(scratch, depth + (width <= WIDE) + (width < WIDE), 64, UNITS)
     out, *saved = _Forward.launch("mlp_forward", t.Tiles(networks, rows // TILE), inputs, outputs, memory)
     return out, *map(jax.tree.leaves, saved)
 
@@ -65,12 +66,13 @@ def backward(x: Any, first: Any, weights: Any, last: Any, g: Any, words: Any) ->
     ``x`` [A, P, R]: inputs, transposed. ``weights`` [N, 256, 256]: of the middle layers. ``last`` [N, 256] with gradients of the
     output ``g`` [N, R] in float32, or [N, 16, 256] and [N, R, 16]. ``words``: the layers' masks. With wide inputs the first layer
     is among those whose gradients leave, and None is in the place of its weights'. Without inputs (None), but with the ``first``
-    weights transposed [N, 256, 64]: none, and gradients of the inputs [N, R, 64] through each network.
+    weights transposed [N, 256, P], P at least 64: none, and gradients of the inputs [N, R, P] through each network.
     """
     (networks, rows, *_), depth, several, to_inputs = g.shape, len(words), last.ndim > 2, x is None
-    tiles, width = t.Tiles(networks, rows // TILE), WIDE if to_inputs else x.shape[1]
+    tiles, width = t.Tiles(networks, rows // TILE), first.shape[2] if to_inputs else x.shape[1]
     sums = width < WIDE
-    inputs = {"g": g, "last": last, "weights": weights, "words": words, "x": x if sums else None, "first": first}
+    inputs = {"g": g, "last": last, "weights": weights, "words": words, "x": x if sums else None}
+    inputs["first"] = [first] if to_inputs else []
     delta = None if to_inputs else _array((networks, rows, UNITS), BF16)
     # Gradients of inputs, or sums: of a warpgroup in a unit.
     shape = (networks, rows, width) if to_inputs else (2 * tiles.units, width, UNITS)
@@ -116,13 +118,20 @@ def weight_gradient(x: Any, source: Any, delta: Any) -> tuple[Any, Any]:
 
 
 class _Forward(t.Block):
-    def chunks(self) -> list[tuple[Any, Any]]:
-        whole = [(self.first_, ())] if self.first is None else []
-        return whole + [(weight_, (pl.ds(c, 64),)) for weight_ in self.weights_ for c in _PARTS]
+    def chunks(self, net: Any = 0, row: Any = 0) -> list[Any]:
+        weights_ = self.weights_ if self.first is not None else [self.first_, *self.weights_]
+        found = [weight_.at[net, pl.ds(c, 64)] for weight_ in weights_ for c in range(0, weight_.shape[1], 64)]
+        if self.x is None:  # wide inputs come too, each chunk of them before the two of weights that it meets
+            for number in range(self.x_.shape[2]):
+                found.insert(3 * number, self.x_.at[self.agent(net), lax.div(row, TILE), number])
+        return found
+
+    def agent(self, net: Any) -> Any:
+        return lax.div(net, self.first_.shape[0] // self.x_.shape[0])
 
     def small_arrays(self, net: Any, row: Any, side: Any) -> Iterator[tuple[Any, Any]]:
-        agent = lax.div(net, self.first_.shape[0] // self.x_.shape[0])
-        yield self.x_.at[agent, pl.ds(row, TILE)], self.x.at[side]
+        if self.x is not None:
+            yield self.x_.at[self.agent(net), pl.ds(row, TILE)], self.x.at[side]
         yield self.last_.at[net], self.last.at[side]
         for layer, bias_ in enumerate(self.biases_):
             yield bias_.at[net], self.biases.at[side, layer]
@@ -130,23 +139,43 @@ class _Forward(t.Block):
             yield self.first_.at[net], self.first.at[side]
 
     def compute_unit(self, done: Any, unit: Any, net: Any, row: Any, count: Any) -> None:
-        hidden, wide, chunks = self.hidden.at[self.group], self.first is None, len(self.chunks())
+        hidden, chunks = self.hidden.at[self.group], len(self.chunks())
+        before = chunks - len(_PARTS) * len(self.weights_)  # of the first layer
 
         @pl.loop(0, count)
         def _tile(i: Any) -> None:
-            side, item, mine = self.small.wait(done + i), (done + i) * chunks, pl.ds(64 * self.group, 64)
+            side, item = self.small.wait(done + i), (done + i) * chunks
             place = (net, pl.ds(row + i * TILE + 64 * self.group, 64))
-            first = self.ring.slots.at[self.ring.wait(item)] if wide else self.first.at[side]
-            z = _product(self.x.at[side, mine], first, (64, UNITS))
-            if wide:
-                self.ring.release(item)
-            self.finish(0, z, place, side)
+            self.finish(0, self.first_product(side, item, before), place, side)
             for layer in range(1, len(self.kept_)):
-                z = _streamed(self.ring, hidden, item + wide + len(_PARTS) * (layer - 1))
+                z = _streamed(self.ring, hidden, item + before + len(_PARTS) * (layer - 1))
                 self.finish(layer, z, place, side)
             if len(self.last_.shape) > 2:
                 self.out_[place] = _product(hidden, self.last.at[side].transpose((1, 0)), (64, OUTPUTS))
             self.small.release(done + i)
+
+    def first_product(self, side: Any, item: Any, arriving: int) -> Any:
+        """Inputs times weights; ``arriving`` chunks of them from ``item`` on, where they do not all lie there."""
+        mine = pl.ds(64 * self.group, 64)
+        if not arriving:
+            return _product(self.x.at[side, mine], self.first.at[side], (64, UNITS))
+
+        def scoped(total: Any) -> Any:
+            for some in (range(i, min(i + 3, arriving)) for i in range(0, arriving, 3)):
+                weights = [self.ring.slots.at[self.ring.wait(item + i)] for i in some]
+                if self.x is not None:
+                    left = [self.x.at[side, mine]]
+                else:
+                    x = weights.pop(0)
+                    left = [x.at[:, pl.ds(first + 64 * self.group, 64)] for first in (0, 128)]
+                for pair in zip(left, weights, strict=True):
+                    gpu.wgmma(total, *pair)
+                gpu.wgmma_wait(0)
+                for i in some:
+                    self.ring.release(item + i)
+            return total[...]
+
+        return pl.run_scoped(scoped, gpu.ACC((64, UNITS), F32))
 
     def finish(self, layer: int, z: Any, place: Any, side: Any) -> None:
         """Bias, ReLU and mask of a layer; activations to shared memory, and out what is wanted."""
@@ -177,9 +206,9 @@ class _Forward(t.Block):
 
 
 class _Backward(t.Block):
-    def chunks(self) -> list[tuple[Any, Any]]:
-        whole = [] if self.first_ is None else [(self.first_, ())]
-        return [(weight_, (slice(None), pl.ds(c, 64))) for weight_ in self.weights_[::-1] for c in _PARTS] + whole
+    def chunks(self, net: Any = 0, row: Any = 0) -> list[Any]:
+        way = [*self.weights_[::-1], *self.first_]
+        return [weight_.at[net, :, pl.ds(c, 64)] for weight_ in way for c in range(0, weight_.shape[2], 64)]
 
     def small_arrays(self, net: Any, row: Any, side: Any) -> Iterator[tuple[Any, Any]]:
         yield self.g_.at[net, pl.ds(row, TILE)], self.g.at[side]
@@ -220,10 +249,12 @@ class _Backward(t.Block):
         for layer in range(depth - 1, 0, -1):
             z = _streamed(self.ring, delta, item + len(_PARTS) * (depth - 1 - layer), transposed=True)
             self.finish(layer - 1, z, place, side)
-        if self.first_ is not None:
-            chunk = item + len(self.chunks()) - 1
-            self.y_[place] = _product(delta, self.ring.slots.at[self.ring.wait(chunk)], (64, WIDE))
-            self.ring.release(chunk)
+        for chunk in range(
+            len(_PARTS) * (depth - 1), len(self.chunks())
+        ):  # of the first weights, if gradients go that far
+            slot, columns = self.ring.wait(item + chunk), pl.ds(64 * (chunk - len(_PARTS) * (depth - 1)), 64)
+            self.y_[*place, columns] = _product(delta, self.ring.slots.at[slot], (64, 64))
+            self.ring.release(item + chunk)
         return side
 
     def finish(self, layer: int, z: Any, place: Any, side: Any) -> None:
@@ -302,6 +333,12 @@ class _WeightGradient(t.Block):
         self.active[self.group] = jnp.maximum(z, np.float32(0)).astype(BF16)
         gpu.commit_smem()
         return self.active.at[self.group]
+
+
+def _in_chunks(x: Any) -> Any:
+    """Inputs [A, R, P] as chunks [A, R / 128, P / 128, 64, 256]: rows of both warpgroups beside each other, twice 64 columns."""
+    parts = x.reshape(len(x), -1, 2, 64, x.shape[2] // 128, 2, 64)  # agent, tile, warpgroup, row, chunk, part, column
+    return parts.transpose(0, 1, 4, 3, 5, 2, 6).reshape(len(x), -1, x.shape[2] // 128, 64, UNITS)
 
 
 def _half(number: Any) -> tuple[Any, Any]:

@@ -111,8 +111,8 @@ class Block(SimpleNamespace):
     ``compute_unit``, as ``each_unit`` calls it, for the warpgroups (``group``) 0 and 1.
     """
 
-    def chunks(self) -> list[tuple[Any, Any]]:
-        """(array, part) of a network's weights, in the order in which a tile needs them."""
+    def chunks(self, net: Any = 0, row: Any = 0) -> list[Any]:
+        """What a tile needs through the ring, one after the other: parts of the network's weights, mostly."""
         return []
 
     def compute(self) -> None:
@@ -126,16 +126,15 @@ class Block(SimpleNamespace):
         return done
 
     def copy_unit(self, done: Any, unit: Any, net: Any, row: Any, count: Any) -> None:
-        chunks = self.chunks()
-
         @pl.loop(0, count)
         def _tile(i: Any) -> None:
-            side, arrived = self.small.claim(done + i)
-            for source, target in self.small_arrays(net, row + i * self.tiles.rows, side):
+            (side, arrived), here = self.small.claim(done + i), row + i * self.tiles.rows
+            for source, target in self.small_arrays(net, here, side):
                 gpu.copy_gmem_to_smem(source, target, arrived)
-            for chunk, (array_, part) in enumerate(chunks):
+            chunks = self.chunks(net, here)
+            for chunk, source in enumerate(chunks):
                 slot, arrived = self.ring.claim((done + i) * len(chunks) + chunk)
-                gpu.copy_gmem_to_smem(array_.at[net, *part], self.ring.slots.at[slot], arrived)
+                gpu.copy_gmem_to_smem(source, self.ring.slots.at[slot], arrived)
 
     def send(self, place: Any, **targets: Any) -> None:
         """Copy the warpgroup's part of the named arrays in shared memory to ``place`` in others, where there are any."""
