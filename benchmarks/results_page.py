@@ -18,7 +18,6 @@ with the shares of good steps that benchmarks/early_steps.py counts.
 import json
 import re
 from collections.abc import Sequence
-from dataclasses import replace
 from functools import cache
 from pathlib import Path
 from statistics import fmean
@@ -43,7 +42,6 @@ from scores_page import (
     way_rows,
 )
 from upweight.report.names import sort_methods
-from upweight.report.points import at_point
 from upweight.report.replicate import NO_DATA
 from upweight.report.results import Results, collect
 from upweight.report.statistics.intervals import Intervals
@@ -216,9 +214,7 @@ def _time(seconds: float) -> str:
 
 def fused_results() -> Results:
     """With the kernels, and without: BC in bfloat16 as it was after as many updates as it had in float32."""
-    found = collect([open_store(path) for path in FUSED])
-    then = {run.run_id: run for run in at_point(found, found.updates["BC"]).runs}
-    return replace(found, runs=tuple(then.get(run.run_id, run) for run in found.runs))
+    return collect([open_store(path) for path in FUSED], updates=250_000)
 
 
 def precision_rows(results: Results) -> Rows:

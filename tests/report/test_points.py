@@ -4,6 +4,7 @@ from pathlib import Path
 import pytest
 
 from support.results import add_points, add_returns, add_runs, data_spec
+from upweight.base.errors import DatasetError
 from upweight.report.figures.figures import all_figures
 from upweight.report.page import write_report
 from upweight.report.points import at_best, at_point, best_table, shared_points, with_points
@@ -35,6 +36,22 @@ def test_scores_at_points_and_at_the_best_of_them(store: Store) -> None:
     assert at_point(results, 1000).scores("BC", "Uniform", group.datasets) == {HOPPER: [0.2, 0.3]}
     assert at_best(results).scores("BC", "RW", group.datasets) == {HOPPER: [0.8, 0.9]}
     assert at_best(results).scores("BC", "Uniform", group.datasets) == {HOPPER: [0.5, 0.6]}
+
+
+def test_a_longer_training_stands_for_one_that_ended_at_its_point(store: Store) -> None:
+    """Scores and points of then; where both were run, the one that ended there counts, and the other is left out."""
+    add_runs(store, HOPPER, "RW", [0.45], updates=500)
+    results = collect(store, updates=500)
+    assert results.scores("BC", "RW", results.datasets_of("BC")) == {HOPPER: [0.45, 0.6]}
+    assert results.scores("BC", "Uniform", results.datasets_of("BC")) == {HOPPER: [0.3, 0.4]}
+    assert dict(results.updates) == {"BC": 500}
+    assert [run.points for run in results.shown if run.weighting.name == "Uniform"] == [
+        ((250, 0.5), (500, 0.3)),
+        ((250, 0.6), (500, 0.4)),
+    ]
+    assert [run.left_out for run in results.runs if run.left_out] == ["1,000 updates"]
+    with pytest.raises(DatasetError, match="expected runs of 300 updates, found runs of 500, 1,000"):
+        collect(store, updates=300)
 
 
 def test_points_change_no_other_table_and_survive_packing(store: Store, tmp_path: Path) -> None:
@@ -113,6 +130,12 @@ def test_a_diverged_run_has_its_points_and_then_counts_as_diverged(store: Store)
     assert shared_points(results, group) == [250, 500, 1000]
     assert at_point(results, 250).scores("BC", "AW", group.datasets) == {HOPPER: [0.9, 0.9]}
     assert at_point(results, 500).scores("BC", "AW", group.datasets) == {HOPPER: [0.0, 0.0]}
+    add_runs(store, HOPPER, "Half", [0.7, 0.7], status="diverged")  # never evaluated on the way
+    for updates, score, diverged in ((250, 0.9, False), (500, 0.0, True)):
+        then = collect(store, updates=updates)
+        assert then.scores("BC", "AW", group.datasets) == {HOPPER: [score, score]}
+        assert {run.diverged for run in then.shown if run.weighting.name == "AW"} == {diverged}
+        assert "Half" not in {run.weighting.name for run in then.shown}
 
 
 def test_points_that_do_not_meet_are_no_curve(store: Store) -> None:

@@ -13,7 +13,7 @@ examples:
   upweight sweep demo -o results/ && upweight report results/ -o report.html       # two minutes on two cores
   upweight evaluate runs/iql && upweight report runs/iql   # one training: its scores, and how its losses went
   upweight report results/ packed.jsonl -o report.html      # several stores at once, folders or packed files
-  upweight report results/ -o early.html --updates 100000   # runs of another length
+  upweight report results/ -o early.html --updates 100000   # runs of another length, or as they were then
   upweight report results/ --title "ICU, third export"      # else the page is called as the folder or file
 
 the page needs nothing else: send it, print it, open it without a network; beside report.html, the folder report/ holds
@@ -30,9 +30,10 @@ def add_results(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("results", metavar="RESULTS", type=Path, nargs="+", help=about)
     parser.add_argument("--seed", type=int, default=0, help="of the bootstrap (default: 0)")
     parser.add_argument("--resamples", type=int, default=2000, help="of the bootstrap (default: 2000)")
-    parser.add_argument(
-        "--updates", type=options.count, help="take runs of this length (default: each algorithm's longest)"
+    about = (
+        "take runs of this length, and longer ones as they were then, if evaluated (default: each algorithm's longest)"
     )
+    parser.add_argument("--updates", type=options.count, help=about)
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:

@@ -28,12 +28,12 @@ def shared_points(results: Results, group: Group) -> list[int]:
     runs = [run for run in results.shown if run.method == group.method]
     mine = [run for run in runs if run.dataset.name in names[0] and run.weighting.name in names[1]]
     everywhere = sorted({updates for run in mine for updates, _ in run.points})
-    return [updates for updates in everywhere if all(_score_at(run, updates) is not None for run in mine)]
+    return [updates for updates in everywhere if all(run.score_at(updates) is not None for run in mine)]
 
 
 def at_point(results: Results, updates: int) -> Results:
     """The runs with the scores that they had then; one that had diverged counts as it does at its end."""
-    found = ((run, _score_at(run, updates)) for run in results.runs)
+    found = ((run, run.score_at(updates)) for run in results.runs)
     return replace(results, runs=tuple(replace(run, score=score) for run, score in found if score is not None))
 
 
@@ -86,7 +86,3 @@ def _shown_points(results: Results, group: Group) -> list[int]:
     *before, last = shared_points(results, group)
     usual = [updates for updates in before if last in (20 * updates, 10 * updates, 4 * updates, 2 * updates)]
     return usual or before[:: -(-len(before) // 4) or 1]
-
-
-def _score_at(run: ReportRun, updates: int) -> float | None:
-    return dict(run.points).get(updates, run.score if run.diverged else None)

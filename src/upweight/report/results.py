@@ -54,6 +54,10 @@ class ReportRun:
     def diverged(self) -> bool:
         return self.status == "diverged"
 
+    def score_at(self, updates: int) -> float | None:
+        """What it had after so many updates; None if it was not evaluated then. One that had diverged counts as at its end."""
+        return dict(self.points).get(updates, self.score if self.diverged else None)
+
 
 @dataclass(frozen=True)
 class DatasetFacts:
@@ -248,6 +252,8 @@ class Results:
 def collect(stores: StoreReader | Sequence[StoreReader], *, updates: int | None = None) -> Results:
     """Everything in the stores; of each method the runs with most updates are shown, or those with ``updates``.
 
+    Among the latter are longer ones that were evaluated then, on their way, with what they scored.
+
     Examples:
         >>> found = uw.collect(uw.open_store("results"))
         >>> len(found.runs)
@@ -260,6 +266,7 @@ def collect(stores: StoreReader | Sequence[StoreReader], *, updates: int | None 
         raise DatasetError(f"{where}: expected finished runs, found none; make some with upweight sweep")
     names = name_datasets(records)
     runs = sorted(_runs(records, names), key=lambda run: run.run_id)
+    runs = runs if updates is None else list(_as_they_were(runs, updates))
     longest: dict[str, int] = {}
     for run in runs:
         longest[run.method] = max(run.updates, longest.get(run.method, 0))
@@ -318,11 +325,28 @@ def _points(record: Record, final: RunScore) -> Iterator[tuple[int, float]]:
         yield record["spec"]["updates"], final.value
 
 
+def _as_they_were(runs: Sequence[ReportRun], updates: int) -> Iterator[ReportRun]:
+    """Longer trainings cut after so many updates, where they were evaluated; not those that were also run just so long."""
+    ended = {_training(run) for run in runs}
+    for run in runs:
+        score, points = run.score_at(updates), tuple(point for point in run.points if point[0] <= updates)
+        cut = replace(run, updates=updates, points=points)
+        if run.updates < updates or not run.points or score is None or _training(cut) in ended:
+            yield run
+        else:
+            yield replace(cut, score=score, status="finished" if updates in dict(points) else run.status)
+
+
+def _training(run: ReportRun) -> Any:
+    """What two runs have in common that differ in their evaluation alone."""
+    return (run.method, run.dataset, run.weighting, run.seed, run.updates)
+
+
 def _leave_out(runs: Sequence[ReportRun], updates: Mapping[str, int]) -> Iterator[ReportRun]:
     """Mark runs of other updates, and those that repeat a seed with fewer evaluation episodes."""
     best: dict[Any, ReportRun] = {}
     for run in runs:
-        key = (run.method, run.dataset, run.weighting, run.seed, run.updates)
+        key = _training(run)
         if key not in best or run.episodes > best[key].episodes:
             best[key] = run
     kept = {run.run_id for run in best.values()}
