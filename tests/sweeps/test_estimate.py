@@ -26,8 +26,8 @@ def test_training_on_an_h200_is_estimated_to_a_factor_of_two(algorithm: str) -> 
     rows = [row for row in _stored("train_throughput_h200") if row["who"] == "upweight"]
     rows += [
         {**row, "dtype": "fused" if row["kernels"] == "fused" else "bfloat16"}
-        for row in (*_stored("kernels_time"), *_stored("kernels_time_few"))
-        if row["kernels"] != "fused" or row["agents"] >= 64  # where they are used
+        for row in (*_stored("kernels_time"), *_stored("kernels_time_few"), *_stored("kernels_time_between"))
+        if row["kernels"] != "fused" or row["agents"] >= 24  # where they are used
     ]
     found = [row for row in rows if row["algorithm"] == algorithm]
     assert {row["dtype"] for row in found} == {"float32", "bfloat16", "fused"}

@@ -16,8 +16,8 @@ from upweight.sweeps.packing import Population
 
 # Of matrix products, per core or device, as training reaches them: on a GPU by number type, or with fused kernels. So many rows
 # of inputs to networks in one update bring a GPU (an H200) to half of it: fewer do not fill it.
-_OPERATIONS_PER_SECOND = {"cpu": 55e9, "float64": 10e12, "float32": 60e12, "bfloat16": 90e12, "fused": 150e12}
-_ROWS_OF_HALF_SPEED = 16_000
+_OPERATIONS_PER_SECOND = {"cpu": 55e9, "float64": 10e12, "float32": 60e12, "bfloat16": 90e12, "fused": 160e12}
+_ROWS_OF_HALF_SPEED = {"fused": 32_000, "": 16_000}
 _COMPILE_SECONDS = 10
 _SECONDS_PER_STEP = {"Ant": 450e-6, "": 120e-6}  # of a simulator on one core, by what the id of the environment holds
 _SHARE_PLAYED, _USUAL_LIMIT = 0.8, 1000  # of an episode's time limit; the limit where there is none
@@ -60,7 +60,7 @@ def updates_per_second(kind: str, run: RunSpec, agents: int) -> float:
     """Of all agents of such runs together, on one core or GPU."""
     method, config = find_algorithm(run.algorithm), config_of(run)
     rows = agents * method.network_rows(config)
-    filled = 1.0 if kind == "cpu" else rows / (rows + _ROWS_OF_HALF_SPEED)
+    filled = 1.0 if kind == "cpu" else rows / (rows + _ROWS_OF_HALF_SPEED.get(kind, _ROWS_OF_HALF_SPEED[""]))
     return filled * _OPERATIONS_PER_SECOND[kind] / operations_per_update(method, config)
 
 

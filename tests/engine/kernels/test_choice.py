@@ -46,7 +46,9 @@ def test_populations() -> None:
     """Many agents, or many rows; and what was asked for must be possible."""
     known = (256, 256)
     assert worthwhile(known, 256, 1000) and worthwhile(known, 1, 2**18) and not worthwhile(known, 1, 1000)
-    assert not worthwhile((128, 128), 256, 1000) and not worthwhile(known, 256, 1000, inputs=64)
+    assert worthwhile(known, 24, 1000) and not worthwhile(known, 23, 1000) and not worthwhile((128, 128), 256, 1000)
+    assert worthwhile(known, 64, 1000, inputs=383) and not worthwhile(known, 63, 1000, inputs=64)
+    assert not worthwhile(known, 1, 2**18, inputs=64) and not worthwhile(known, 256, 1000, inputs=384)
     assert worthwhile(known, 1, 1000, choice="fused") and worthwhile(known, 1, 1000, inputs=400, choice="fused")
     with pytest.raises(
         ConfigError, match=r"they know two or three hidden layers of 256 units, and hidden_units is \(256,\)"

@@ -14,10 +14,10 @@ from upweight.base.names import hint
 CHOICES = ("auto", "xla", "fused")
 _UNITS, _DEPTHS = 256, (2, 3)  # of hidden layers; their number
 _OUTPUTS, _INPUTS = 16, 511  # of a network, at most
-_INPUTS_TIMED = 63  # wider ones were never timed beside XLA, and "auto" leaves them to it
-# With few the GPU is not filled and XLA is faster: 16 agents by 1 to 4%, one by half; except for CQL with its many rows, where it
-# is slower (benchmarks/results/kernels_time_few.json). Between 16 and 64 nothing was measured.
-_MANY_AGENTS, _MANY_ROWS = 64, 2**18
+# With few agents the GPU is not filled and XLA is faster: with 16 by 1 to 4%, with one by half; except for CQL with its many
+# rows. "auto" takes the kernels where they were timed to be faster (benchmarks/results/kernels_time*.json).
+_NARROW, _MANY_AGENTS, _MANY_ROWS = 63, 24, 2**18  # inputs, at most; agents or rows, at least
+_WIDE, _MANY_AGENTS_WIDE = 383, 64
 _log = logging.getLogger("upweight")
 
 
@@ -67,7 +67,10 @@ def worthwhile(hidden_units: Sequence[int], agents: int, rows: int, *, inputs: i
         reason = f"they know two or three hidden layers of {_UNITS} units, and hidden_units is {tuple(hidden_units)}"
     elif inputs > _INPUTS:
         reason = f"they take up to {_INPUTS} inputs, and an observation and an action have {inputs:,} numbers"
-    faster = inputs <= _INPUTS_TIMED and (agents >= _MANY_AGENTS or agents * rows >= _MANY_ROWS)
+    if inputs <= _NARROW:
+        faster = agents >= _MANY_AGENTS or agents * rows >= _MANY_ROWS
+    else:
+        faster = agents >= _MANY_AGENTS_WIDE and inputs <= _WIDE
     return _possible(choice, reason) and (choice == "fused" or faster)
 
 
