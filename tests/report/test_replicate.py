@@ -5,8 +5,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from support.results import add_dataset, add_runs, data_spec, record_of
+from support.results import MIXES, add_dataset, add_runs, data_spec, record_of
 from upweight.cli.main import main
+from upweight.report.gains import gains_of
 from upweight.report.replicate import Check, Replication, replicate
 from upweight.report.results import collect
 from upweight.report.statistics.intervals import Intervals
@@ -188,8 +189,7 @@ def test_offline_rl_is_compared_with_bc_of_the_same_sampler_and_precision(store:
 
 @pytest.mark.parametrize(("sign", "verdict"), [(1, "grows"), (-1, "not shown")])
 def test_the_gain_grows_with_the_rpsv_or_not(store: Store, sign: int, verdict: str) -> None:
-    for place in range(8):
-        data = data_spec("hopper-expert-random-5", seed=place)
+    for place, data in enumerate(MIXES):
         add_runs(store, data, "Uniform", around(0.1))
         add_runs(store, data, "RW", around(0.5 + 0.05 * sign * place))
         add_dataset(store, data, mean=0.1 * (place % 3), rpsv=0.01 * (place + 1))
@@ -203,8 +203,7 @@ def test_the_gain_grows_with_the_rpsv_or_not(store: Store, sign: int, verdict: s
 
 
 def test_gains_that_are_all_equal_have_no_correlation(store: Store) -> None:
-    for place in range(5):
-        data = data_spec("hopper-expert-random-5", seed=place)
+    for place, data in enumerate(MIXES[:5]):
         for sampler in ("Uniform", "RW"):
             add_runs(store, data, sampler, [0.0] * 5)
         add_dataset(store, data, mean=0.1 * (place % 3), rpsv=0.01 * (place + 1))
@@ -215,12 +214,25 @@ def test_gains_that_are_all_equal_have_no_correlation(store: Store) -> None:
 
 
 def test_a_handful_of_datasets_tells_nothing_about_rpsv(store: Store) -> None:
-    for place in range(4):
-        data = data_spec("hopper-expert-random-5", seed=place)
+    for place, data in enumerate(MIXES[:4]):
         add_runs(store, data, "Uniform", around(0.1))
         add_runs(store, data, "RW", around(0.5 + 0.1 * place))
         add_dataset(store, data, rpsv=0.01 * (place + 1))
     assert {each.verdict for each in checks(check(store), "rpsv").values()} == {"no data"}
+
+
+def test_draws_of_one_mix_are_one_point_of_the_correlation(store: Store) -> None:
+    """With the mean of their gains: 0.5 and 0.7, where the other mixes have 0.1 to 0.4."""
+    for place, name in enumerate([*MIXES[:4], MIXES[4], MIXES[4]]):
+        data = data_spec(name, seed=place // 5)
+        add_runs(store, data, "Uniform", around(0.1))
+        add_runs(store, data, "RW", around(0.2 + 0.1 * place + 0.1 * (place == 5)))
+        add_dataset(store, data, rpsv=0.01 * (place + 1))
+    found = checks(check(store), "rpsv")["BC RW"]
+    assert found.datasets == 5 and found.correlation is not None and found.correlation.point == 1
+    results = collect(store)
+    gains = gains_of(results, "BC", "RW", results.datasets_of("BC"))
+    assert (len(gains.gain), gains.num_kinds, gains.are_few) == (6, 5, False)
 
 
 def test_over_datasets_is_another_question(store: Store) -> None:

@@ -19,6 +19,7 @@ SAMPLERS: dict[str, dict[str, Any]] = {
     "RW": {"name": "rw", "temperature": 0.1},
     "AW": {"name": "aw", "temperature": 0.1},
 }
+MIXES = [f"hopper-{good}-random-{sigma}" for good in ("expert", "medium") for sigma in (1, 5, 10, 50)]
 VERSIONS = {"upweight": "0.1.0", "jax": "0.10.0"}
 
 

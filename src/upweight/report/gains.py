@@ -21,16 +21,28 @@ class Gains:
     gain: Floats  # [M] mean score less that of Uniform
     mean: Floats  # [M] normalised return of the dataset
     rpsv: Floats  # [M]
+    kinds: tuple[str, ...]  # [M] what the dataset is called; draws of one kind share it
     seeds: int  # of the dataset that has fewest
+
+    @property
+    def num_kinds(self) -> int:
+        return len(set(self.kinds))
 
     @property
     def are_few(self) -> bool:
         """Too few for a correlation."""
-        return len(self.gain) < FEW_DATASETS
+        return self.num_kinds < FEW_DATASETS
 
     def growth(self, intervals: Intervals, *, at_equal_mean: bool = False) -> Estimate | None:
-        """Rank correlation of gain and RPSV, with an interval over datasets; None where it is undefined."""
-        return intervals.correlation(self.rpsv, self.gain, self.mean if at_equal_mean else None)
+        """Rank correlation of gain and RPSV, with an interval over datasets; None where it is undefined.
+
+        Draws of one kind are no datasets of their own: they count as one, with their mean.
+        """
+        places = np.unique(self.kinds, return_inverse=True)[1]
+        gain, mean, rpsv = (
+            np.bincount(places, each) / np.bincount(places) for each in (self.gain, self.mean, self.rpsv)
+        )
+        return intervals.correlation(rpsv, gain, mean if at_equal_mean else None)
 
 
 def gains_of(results: Results, method: str, weighting: str, datasets: Iterable[DatasetName]) -> Gains:
@@ -46,5 +58,6 @@ def gains_of(results: Results, method: str, weighting: str, datasets: Iterable[D
         gain=np.array([np.mean(x[name]) - np.mean(y[name]) for name in x]),
         mean=np.array([each.mean for each in facts]),
         rpsv=np.array([each.rpsv for each in facts]),
+        kinds=tuple(each.dataset.base for each in facts),
         seeds=min((len(values) for scores in (x, y) for values in scores.values()), default=0),
     )

@@ -295,7 +295,7 @@ def _growth(
             continue
         found = gains.growth(intervals, at_equal_mean=equal)
         verdict = GROWS if found is not None and found.low > 0 else NOT_SHOWN
-        yield Check(method, what, verdict, len(gains.gain), gains.seeds, correlation=found)
+        yield Check(method, what, verdict, gains.num_kinds, gains.seeds, correlation=found)
 
 
 def _pairs(results: Results, method: str, question: Question) -> Iterator[tuple[str, str]]:

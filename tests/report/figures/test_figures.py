@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from support.results import add_dataset, add_returns, add_runs, data_spec, make_study
+from support.results import MIXES, add_dataset, add_returns, add_runs, data_spec, make_study
 from upweight.report.figures.datasets import draw_gains, draw_performance
 from upweight.report.figures.drawing import FONT_SIZE, WIDTH, NothingToDraw, style_of, wrap
 from upweight.report.figures.figures import ReportFigure, all_figures
@@ -155,8 +155,7 @@ def test_what_uniform_makes_of_a_dataset_by_its_return(store: Store) -> None:
 
 
 def test_a_correlation_of_equal_scores_is_called_undefined(store: Store) -> None:
-    for place in range(5):
-        data = data_spec("hopper-expert-random-5", seed=place)
+    for place, data in enumerate(MIXES[:5]):
         add_runs(store, data, "Uniform", [0.0, 0.0])
         add_runs(store, data, "RW", [0.0, 0.0])
         add_dataset(store, data, mean=0.1 * place, rpsv=0.1 * place + 0.1)
@@ -217,8 +216,7 @@ def test_the_gain_s_caption_gives_the_claim_as_the_paper_s(study: Results) -> No
 
 def test_gains_are_colours_in_the_plane_of_mean_and_rpsv(store: Store) -> None:
     """A point per mix; regular sets, which the paper's figure leaves out, are not among them."""
-    for place in range(6):
-        data = data_spec("hopper-expert-random-5", seed=place)
+    for place, data in enumerate(MIXES[:6]):
         add_runs(store, data, "Uniform", [0.1, 0.1])
         add_runs(store, data, "RW", [0.1 + 0.1 * place] * 2)
         add_dataset(store, data, mean=0.05, rpsv=10.0 ** (place - 6))

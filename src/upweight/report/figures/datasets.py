@@ -87,7 +87,7 @@ def _growth_notes(found: dict[str, Gains], intervals: Intervals, method: str) ->
             estimate_text(each.growth(intervals, at_equal_mean=equal), normalized=True) for equal in (False, True)
         )
         growth = f"{method}, {name}: rank correlation of gain and RPSV {simple or UNDEFINED}"
-        over = f"(95% intervals over the {len(each.gain)} datasets)"
+        over = f"(95% intervals over the {each.num_kinds} datasets)"
         yield f"{growth}, at equal mean return {partial or UNDEFINED} {over}." if simple else f"{growth}."
 
 
