@@ -38,7 +38,8 @@ class Gains:
 
         Draws of one kind are no datasets of their own: they count as one, with their mean.
         """
-        places = np.unique(self.kinds, return_inverse=True)[1]
+        numbers = {kind: number for number, kind in enumerate(dict.fromkeys(self.kinds))}
+        places = [numbers[kind] for kind in self.kinds]  # [M]
         gain, mean, rpsv = (
             np.bincount(places, each) / np.bincount(places) for each in (self.gain, self.mean, self.rpsv)
         )
