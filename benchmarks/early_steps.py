@@ -1,7 +1,8 @@
 """Whose steps a weighting draws: of all steps, and of the first ones, where every episode passes; and how many in effect.
 
     python benchmarks/early_steps.py
-    python benchmarks/early_steps.py --all --name early_steps_mixed
+    python benchmarks/early_steps.py --tasks hopper halfcheetah walker2d ant --name early_steps_mixed
+    python benchmarks/early_steps.py --tasks halfcheetah --name early_steps_halfcheetah
 
 A step of episode i is drawn with a probability that grows with w_i alone, so of the first 30 steps the share
 
@@ -14,18 +15,17 @@ policy that regresses on the mean imitates the majority wherever it is, and neve
 import argparse
 from typing import Any
 
-import numpy as np
-
 import upweight as uw
 from measure import record
 
-TASKS = ("hopper", "halfcheetah", "walker2d", "ant")
+TEMPERATURES = (0.01, 0.05, 0.1, 0.2, 0.5, 1.0)
 MIXES = [f"{good}-random-{share}" for good in ("expert", "medium") for share in (1, 5, 10, 50)]
 WEIGHTINGS: list[tuple[str, uw.Weighting]] = [
     ("uniform", uw.Uniform()),
     ("half", uw.Half()),
-    *((f"rw {temperature:g}", uw.ReturnWeighting(temperature)) for temperature in (0.01, 0.05, 0.1, 0.2, 0.5, 1.0)),
-    ("aw 0.1", uw.AdvantageWeighting(0.1)),
+    *((f"rw {temperature:g}", uw.ReturnWeighting(temperature)) for temperature in TEMPERATURES),
+    *((f"aw {temperature:g}", uw.AdvantageWeighting(temperature)) for temperature in TEMPERATURES),
+    ("aw 0.01 ridge", uw.AdvantageWeighting(0.01, baseline="ridge")),
     *((f"top {fraction:g}", uw.TopFraction(fraction)) for fraction in (0.01, 0.05, 0.1, 0.2, 0.5)),
 ]
 
@@ -35,6 +35,7 @@ def shares(dataset: uw.Dataset, weighting: uw.Weighting, first: int) -> dict[str
     assert dataset.labels is not None
     weights, good = weighting(dataset), dataset.labels != "random"
     found: dict[str, Any] = {"kept": int((weights > 0).sum()), "good_kept": int((weights[good] > 0).sum())}
+    found["effective_episodes"] = round(uw.effective_episodes(weights), 1)
     found["effective_steps"] = round(uw.effective_steps(weights, dataset.num_transitions))
     for name, steps in (("steps", int(dataset.lengths.max())), (f"first_{first}_steps", first)):
         found[f"share_of_{name}"] = round(uw.early_share(weights, dataset.lengths, good, first=steps), 4)
@@ -43,18 +44,23 @@ def shares(dataset: uw.Dataset, weighting: uw.Weighting, first: int) -> dict[str
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--all", action="store_true", help="the mixes of all tasks, not of Hopper alone")
+    parser.add_argument("--tasks", nargs="+", default=["hopper"], help="whose mixes (default: Hopper's)")
     parser.add_argument("--steps", type=int, help="of each dataset; shares hardly depend on it (default: all)")
     parser.add_argument("--name", default="early_steps", help="of the file of results")
     parser.add_argument("--first", type=int, default=30, help="steps at the beginning of an episode")
     arguments = parser.parse_args()
     results = []
-    for name in (f"{task}-{mix}" for task in (TASKS if arguments.all else TASKS[:1]) for mix in MIXES):
+    for name in (f"{task}-{mix}" for task in arguments.tasks for mix in MIXES):
         dataset = uw.make_dataset(name, steps=arguments.steps)
         assert dataset.labels is not None
-        good = int(np.sum(dataset.labels != "random"))
+        good = dataset.labels != "random"
+        values = uw.LinearBaseline()(dataset.initial_observations, dataset.returns)  # what AW subtracts
+        spreads = {
+            "std_of_good_returns": round(dataset.returns[good].std(), 1),
+            "std_of_their_values": round(values[good].std(), 1),
+        }
         for title, weighting in WEIGHTINGS:
-            about = {"dataset": name, "good_episodes": good, "weighting": title}
+            about = {"dataset": name, "good_episodes": int(good.sum()), **spreads, "weighting": title}
             results.append(about | shares(dataset, weighting, arguments.first))
             print("  ".join(f"{key} {value}" for key, value in results[-1].items()))
     about = {"first": arguments.first, "steps": arguments.steps}
