@@ -24,8 +24,10 @@ from statistics import fmean
 from typing import Any
 
 import selection_page as selection
+from draws_page import Draws, draw_claim_rows, draw_rows
 from measure import RESULTS
 from scores_page import (
+    SETTINGS as OF_SETTINGS,
     Rows,
     Study,
     antmaze_rows,
@@ -72,7 +74,7 @@ def pages(found: dict[str, Study]) -> dict[str, dict[str, str]]:
         "runs": markdown(run_rows(found)),
         "means": means,
         "claims": markdown(claim_rows(found, ["mixed"])),
-        "other claims": markdown(claim_rows(found, ["regular", "stochastic", "temperature", "percentage"])),
+        "other claims": markdown(claim_rows(found, ["regular", "stochastic", *OF_SETTINGS])),
         "updates": markdown(way_rows(mixed)),
         "passes": markdown(pass_rows(mixed)),
         "sizes": markdown(size_rows()),
@@ -87,6 +89,9 @@ def pages(found: dict[str, Study]) -> dict[str, dict[str, str]]:
         "temperature": markdown(setting_rows("rw", "temperature")),
         "percentage": markdown(setting_rows("top", "fraction")),
     }
+    draws = Draws(mixed)
+    results["draws"] = markdown(draw_rows(draws))
+    results["claims by draw"] = markdown(draw_claim_rows(draws, lambda claim: claim.name not in ASKED_OF))
     results |= {f"figures {name}": mixed.images(name) for name in ("sigma", "improvement", "gain")}
     results["figures regular"] = found["regular"].images("improvement")
     readme = {
@@ -149,7 +154,7 @@ def aggregate_lines(found: dict[str, Study]) -> Rows:
     """Weightings in one number, by study."""
     rows: Rows = [("", "updates", "datasets", "mean", "median", "IQM", "optimality gap")]
     for study in found.values():
-        if study.name not in ("temperature", "percentage"):  # where the samplers are some of the mixed study's
+        if study.name not in OF_SETTINGS:
             for row in aggregate_table(study.results, Intervals()).rows:
                 method, datasets, weighting, *numbers = map(str, row.cells)
                 updates = f"{study.results.updates[method]:,}"
@@ -158,14 +163,12 @@ def aggregate_lines(found: dict[str, Study]) -> Rows:
 
 
 def cost_rows(study: Study) -> Rows:
-    """GPU time of the stored runs, of a thousand, and of all runs of the paper: as they went, and by d3rlpy's measured rate.
+    """GPU time of the stored runs as they went; and by measured rates, ours and d3rlpy's, of a thousand and of the paper's grid.
 
     Runs train together: each has its share, train_seconds / agents. Those that were evaluated on the way are left out: the
     seconds of the stored ones count the wait for simulators at their end.
     """
-    rows: Rows = [
-        ("", "updates", "runs", "GPU time", "of 1,000 such runs", "of the paper's grid", "the same with d3rlpy")
-    ]
+    rows: Rows = [("", "updates", "runs", "GPU time", "1,000 such runs", "the paper's grid", "the same with d3rlpy")]
     grid, found = _paper_grid(), dict[tuple[str, str, int], list[float]]()
     for record in open_store(study.paths[0]).runs():
         spec = record["spec"]
@@ -176,10 +179,9 @@ def cost_rows(study: Study) -> Rows:
         found.items(), key=lambda each: [*ALGORITHMS].index(each[0][0])
     ):
         runs, name = len(grid[algorithm]), ALGORITHMS[algorithm]
-        peer = PAPER_UPDATES / _rate(algorithm, "d3rlpy, compile_graph", 1)  # seconds of a run
-        each = sum(seconds) / len(seconds)
-        cells = [f"{updates:,}", f"{len(seconds):,}", _time(sum(seconds)), _time(1000 * each)]
-        cells += [_time(runs * each / updates * PAPER_UPDATES), f"{runs:,} runs: {_time(runs * peer)}"]
+        each, peer = (PAPER_UPDATES / rate(algorithm, who) for who in (precision, "d3rlpy"))  # seconds of a run
+        cells = [f"{updates:,}", f"{len(seconds):,}", _time(sum(seconds)), _time(1000 * each * updates / PAPER_UPDATES)]
+        cells += [f"{runs:,} runs: {_time(runs * each)}", _time(runs * peer)]
         rows.append((name if precision == "float32" else f"{name}, {precision}", *cells))
     return rows
 
@@ -194,14 +196,18 @@ def _paper_grid() -> dict[str, set[str]]:
     return grid
 
 
-def _rate(algorithm: str, who: str, agents: int) -> float:
-    """Updates a second of all agents together, in float32 on an H200."""
-    rows = json.loads((RESULTS / "train_throughput_h200.json").read_text())["results"]
-    (found,) = [
-        row["agent_updates_per_s"]
-        for row in rows
-        if (row["algorithm"], row["who"], row["agents"], row["dtype"]) == (algorithm, who, agents, "float32")
-    ]
+def rate(algorithm: str, who: str) -> float:
+    """Updates a second on an H200 alone: of 256 agents together (CQL: 64), float32 or bfloat16 with the kernels; or d3rlpy's."""
+    if who == "bfloat16":
+        wanted: dict[str, Any] = {"kernels": "fused"}
+    elif who == "float32":
+        wanted = {"who": "upweight", "dtype": "float32", "agents": 256}
+    else:
+        wanted = {"who": "d3rlpy, compile_graph", "dtype": "float32", "agents": 1}
+    file = "kernels_time" if who == "bfloat16" else "train_throughput_h200"
+    rows = json.loads((RESULTS / f"{file}.json").read_text())["results"]
+    wanted |= {"algorithm": algorithm}
+    (found,) = [row["agent_updates_per_s"] for row in rows if wanted.items() <= {k: row[k] for k in wanted}.items()]
     return float(found)
 
 

@@ -15,6 +15,7 @@ and ``mixed_seed1.jsonl`` is ``paper/mixed --set dataset_seed=1``, a second draw
 import itertools
 import json
 import math
+from collections import Counter
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import cached_property
@@ -49,6 +50,7 @@ SUITES = {  # title, and the figures of a report that are shown
     "percentage": ("Percentage", ("percentage",)),
     "hopper": ("Temperature and percentage in Hopper", ("temperature", "percentage")),  # on docs/results.md only
 }
+SETTINGS = ("temperature", "percentage")  # studies that share samplers and runs with the mixed one
 SIGMAS = (1, 5, 10, 50)
 REGULAR_KINDS = ("random", "medium", "expert", "medium-expert", "medium-replay", "full-replay")
 MAZE_KINDS = {"umaze": ("", "-diverse"), "medium": ("-play", "-diverse"), "large": ("-play", "-diverse")}
@@ -74,8 +76,8 @@ class Study:
 
     @cached_property
     def claims(self) -> tuple[Claim, ...]:
-        """Over all draws of the data."""
-        return replicate(collect([open_store(path) for path in self.paths]), Intervals()).claims
+        """On the first draw of the data; of others says draws_page.py."""
+        return replicate(self.results, Intervals()).claims
 
     @cached_property
     def figures(self) -> list[ReportFigure]:
@@ -131,15 +133,18 @@ def physics(folder: str) -> str:
 
 
 def run_rows(found: dict[str, Study]) -> Rows:
-    """What was run."""
+    """What was run; on the first draw of the data and on others."""
     rows: Rows = [("study", "algorithm", "updates", "seeds", "datasets", "runs")]
     for study in found.values():
-        results = study.results
-        for method in results.methods:
-            runs = [run for run in results.shown if run.method == method]
-            seeds, datasets = len({run.seed for run in runs}), len({run.dataset for run in runs})
-            counts = (f"{results.updates[method]:,}", str(seeds), str(datasets), f"{len(runs):,}")
-            rows.append((f"`paper/{study.name}`", method, *counts))
+        draws = [(f"`paper/{study.name}`", study.results)]
+        draws += [(f"`paper/{study.name}`, another draw", collect(open_store(path))) for path in study.paths[1:]]
+        for name, results in draws:
+            for method in results.methods:
+                runs = [run for run in results.shown if run.method == method]
+                cells = Counter((run.dataset, run.weighting) for run in runs).values()
+                seeds = " to ".join(dict.fromkeys(map(str, (min(cells), max(cells)))))
+                datasets = str(len({run.dataset for run in runs}))
+                rows.append((name, method, f"{results.updates[method]:,}", seeds, datasets, f"{len(runs):,}"))
     return rows
 
 
@@ -162,9 +167,9 @@ class Beside:
 
 
 def beside_the_paper(found: dict[str, Study]) -> list[Beside]:
-    """Every score that the paper has too, of all studies."""
+    """Every score that the paper has too; those of the studies of settings are the mixed study's."""
     cells = []
-    for study in found.values():
+    for study in (study for name, study in found.items() if name not in SETTINGS):
         for table in study.tables:
             for dataset, scores in table.rows:
                 for weighting, score in zip(table.weightings, scores, strict=True):

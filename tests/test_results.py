@@ -117,21 +117,34 @@ def test_what_training_costs(results_page: Any, studies: Any) -> None:
         assert updates == (100_000 if name == "cql" else 250_000)
         assert record["agents"] == (129 if name == "cql" else 215) or name == "td3_bc"
         trained.setdefault(name, {})[record["spec"]["data"]["env_id"]] = record["train_seconds"]
-    seconds = sum(trained["bc"].values())
-    assert {name: len(tasks) for name, tasks in trained.items()} == {"bc": 4, "td3_bc": 4, "iql": 4, "cql": 3}
+    assert {name: len(tasks) for name, tasks in trained.items()} == {"bc": 4, "td3_bc": 4, "iql": 4, "cql": 4}
     text, iql = text_of("docs/results.md"), trained["iql"]
-    taken = "CQL's {Hopper-v5:.0f}, {HalfCheetah-v5:.0f} and {Walker2d-v5:.0f} s are of a shared"
-    assert taken.format(**trained["cql"]) in text
-    assert f"its {iql['Walker2d-v5']:.0f} s count whole" in text and f"So do its {iql['Ant-v5']:.0f} s in Ant" in text
-    assert rows["BC"][2:4] == (f"{seconds / 60:.0f} min", f"{seconds / 860 * 1000 / 60:.0f} min")
+    cql = "{Hopper-v5:.0f}, {HalfCheetah-v5:.0f}, {Walker2d-v5:.0f} and {Ant-v5:,.0f} s in Hopper".format(
+        **trained["cql"]
+    )
+    assert (
+        f"and Ant ({iql['Walker2d-v5']:.0f} and {iql['Ant-v5']:.0f} s, alone about 310) and all of CQL's ({cql}" in text
+    )
+    alone = {
+        row["algorithm"]: row["agent_updates_per_s"] for row in stored("kernels_time") if row["kernels"] == "fused"
+    }
+    assert f"alone about {129 * 100_000 / alone['cql']:.0f})" in text
     runs = 5 * (32 * 5 + 12) + 5 * (30 * 4 - 12) + 5 * 32 * 10 + 5 * 32 * 4  # mixed; regular; temperatures; percentages
-    assert rows["BC"][4] == f"{runs * seconds / 860 * 4 / 3600:.1f} h"
-    (rate,) = [r["agent_updates_per_s"] for r in stored("train_throughput_h200") if key_of(r) == ("bc", PEER)]
-    assert rows["BC"][5] == f"{runs:,} runs: {runs * 1e6 / rate / 86400:.0f} days"
+    peer, ours = (
+        {r["algorithm"]: r["agent_updates_per_s"] for r in stored("train_throughput_h200") if part_of_row(r) == wanted}
+        for wanted in ((PEER, 1, "float32"), ("upweight", 256, "float32"))
+    )
+    went = f"{sum(trained['bc'].values()) / 60:.0f} min"
+    assert rows["BC"][2:4] == (went, f"{1000 * 250_000 / ours['bc'] / 60:.0f} min")
+    assert rows["BC"][4:] == (
+        f"{runs:,} runs: {runs * 1e6 / ours['bc'] / 3600:.1f} h",
+        f"{runs * 1e6 / peer['bc'] / 86400:.0f} days",
+    )
+    assert rows[CQL][3] == f"{1000 * 100_000 / alone['cql'] / 60:.0f} min"
 
 
-def key_of(row: dict[str, Any]) -> tuple[str, str]:
-    return row["algorithm"], row["who"]
+def part_of_row(row: dict[str, Any]) -> tuple[str, int, str]:
+    return row["who"], row["agents"], row["dtype"]
 
 
 def test_pages_take_any_algorithm_points_and_draws(results_page: Any, tmp_path: Path) -> None:
@@ -164,7 +177,7 @@ def test_pages_take_any_algorithm_points_and_draws(results_page: Any, tmp_path: 
     assert way[0] == ("", "50", "500", "1,000", "paper") and ("RW", "0.95", "0.85", "0.90", "0.87") in way
     claims = {row[0]: row[1:] for row in results_page.claim_rows({"mixed": study}, ["mixed"])}
     assert claims["claim"] == ("BC", "IQL, bfloat16")
-    assert claims["RW and AW beat Uniform at each sigma"][0] == "1 of 8 (1 over datasets, 7 without data)"
+    assert claims["RW and AW beat Uniform at each sigma"][0] == "1 of 8 (7 without data)"
 
 
 def test_scores_beside_the_papers(results_page: Any, studies: Any, mixed: Results) -> None:
@@ -241,6 +254,65 @@ def test_temperatures(settings: Results) -> None:
     assert rw.gain is not None and aw.gain is not None and {f"{check.gain.point:.2f}" for check in (rw, aw)} == {"0.08"}
     shown = f"improvement of {shown_of(rw.improvement)} (RW) and {shown_of(aw.improvement)} (AW)"
     assert f"at 0.2 their IQM is higher by 0.08, with a probability of {shown}" in text
+
+
+def test_temperatures_and_percentages_with_iql(studies: Any) -> None:
+    """In HalfCheetah: what every setting comes to, which percentage is best where, and how few episodes AW draws on at 0.01."""
+    text, settings = text_of("docs/results.md"), {name: studies[name].results for name in ("temperature", "percentage")}
+    assert "HalfCheetah alone and, but for the usual ones, of two seeds:" in text
+    level, seeds = {}, {}
+    for results in settings.values():
+        mixes = results.datasets_of(IQL)
+        assert [mix.task for mix in mixes] == ["halfcheetah"] * 8
+        for weighting in results.weightings(IQL):
+            scores = results.scores(IQL, weighting.name, mixes)
+            level[weighting.name] = Intervals().level(scores).point
+            seeds[weighting.name] = {len(values) for values in scores.values()}
+    assert all(count == ({5} if name in ("Uniform", "RW", "AW", "Top-10%") else {2}) for name, count in seeds.items())
+    flat = [level[f"{kind}{at}"] for kind in ("RW", "AW") for at in (" 0.05", "", " 0.2")]
+    assert f"IQMs of {min(flat):.2f} to {max(flat):.2f}, where Uniform has {level['Uniform']:.2f}." in text
+    assert (
+        f"({level['RW 0.5']:.2f} and {level['RW 1']:.2f} for RW), at 0.01 RW does as well ({level['RW 0.01']:.2f})."
+        in text
+    )
+    assert f"**The exception is AW at 0.01**, with {level['AW 0.01']:.2f}" in text
+    checks = checks_of(studies["temperature"].claims)["temperature"]
+    assert [what for (_, what), check in checks.items() if check.verdict != "better"] == ["AW 0.01"] and len(
+        checks
+    ) == 12
+    drawn: dict[str, list[float]] = {}
+    for row in stored("early_steps_halfcheetah"):
+        drawn.setdefault(row["weighting"], []).append(row["effective_episodes"])
+    few, more = (f"{min(drawn[f'{kind} 0.01']):.0f} to {max(drawn[f'{kind} 0.01']):.0f}" for kind in ("aw", "rw"))
+    assert f"it draws on {few} episodes in effect" in text and f"where RW at 0.01 draws on {more}." in text
+
+    def score(name: str, sigma: int, good: str = "expert") -> float:
+        results = settings["percentage" if name.startswith("Top") else "temperature"]
+        (values,) = results.scores(IQL, name, results.datasets_of(IQL, good=good, sigma=sigma)).values()
+        return mean([values])
+
+    spread = {row["dataset"]: row for row in stored("early_steps_halfcheetah")}
+    experts = [spread[f"halfcheetah-expert-random-{sigma}"] for sigma in (5, 10, 50)]
+    cold = [f"{score('AW 0.01', sigma):.2f}" for sigma in (5, 10, 50)]
+    returns, values = ([f"{row[key]:.0f}" for row in experts] for key in ("std_of_good_returns", "std_of_their_values"))
+    assert "({}, {} and {}), where experts hardly differ: their returns have".format(*cold) in text
+    assert "standard deviations of {}, {} and {}, the values of their".format(*returns) in text
+    assert "which AW subtracts, {}, {} and {}.".format(*values) in text
+    medium = [row for name, row in spread.items() if "medium" in name]
+    assert len(medium) == 4 and all(row["std_of_their_values"] < row["std_of_good_returns"] for row in medium)
+    cold = [f"{score('AW 0.01', sigma, 'medium'):.2f}" for sigma in (1, 5, 10, 50)]
+    assert f"and AW at 0.01 has {min(cold)} to {max(cold)}." in text
+    ridge, plain = ([f"{drawn[name][place]:.0f}" for place in (1, 3)] for name in ("aw 0.01 ridge", "aw 0.01"))
+    assert f"draws on {ridge[0]} and {ridge[1]} of" in text and set(plain) == {"4"}  # "least squares draws on 4 of each"
+
+    for sigma, other in ((5, 10), (10, 20), (50, 5)):
+        tops = {share: score(f"Top-{share}%", sigma) for share in (1, 5, 10, 20, 50)}
+        assert max(tops, key=tops.__getitem__) == sigma  # "the best percentage is the share of the expert itself"
+        told = f"Top-{sigma}% has {tops[sigma]:.2f} on `(halfcheetah-expert-random)?-{sigma}`, where Top-{other}% has"
+        assert re.search(f"{told} {tops[other]:.2f}[;.]", text), (sigma, other)
+    assert "RW at 0.1 has {:.2f}, {:.2f} and {:.2f}.".format(*(score("RW", sigma) for sigma in (5, 10, 50))) in text
+    assert f"but Top-5% has an IQM that is higher by {level['Top-5%'] - level['Top-10%']:.2f}." in text
+    assert all(level["Top-10%"] > level[f"Top-{share}%"] for share in (1, 20, 50))
 
 
 def test_early_steps_decide(results_page: Any) -> None:
@@ -548,16 +620,17 @@ def test_cql_has_few_updates(results_page: Any, studies: Any, tables: dict[str, 
     """Ranges by task and kind of good data, with Uniform's, and the paper's."""
     text = text_of("docs/results.md")
     pure = {dataset.name: dict(zip(tables[CQL].weightings, row, strict=True)) for dataset, row in tables[CQL].rows}
-    tasks, texts = ("hopper", "halfcheetah", "walker2d"), {}
+    tasks, texts = ("hopper", "halfcheetah", "walker2d", "ant"), {}
     for kind in ("expert", "medium"):
         scores = [pure[f"{task}-{kind}"]["Uniform"] for task in tasks]
         texts[kind] = [score.text for score in scores], [f"{score.paper:.2f}" for score in scores]
     ours, papers = texts["expert"]
-    shown = "it has {} (Hopper), {} (HalfCheetah) and {} (Walker2d), the paper {}, {} and {}. So"
+    shown = "it has {} (Hopper), {} (HalfCheetah), {} (Walker2d) and {} (Ant), the paper {}, {}, {} and {}. So"
     assert shown.format(*ours, *papers) in text
     ours, papers = texts["medium"]
     assert f"({ours[1]} on the full set, the paper {papers[1]})" in text
-    assert f"Uniform has {ours[0]} and {ours[2]}, the paper {papers[0]} and {papers[2]}." in text
+    shown = "Uniform has {}, {} and {}, the paper {}, {} and {}."
+    assert shown.format(*(values[place] for values in (ours, papers) for place in (0, 2, 3))) in text
 
     def span(start: str, *names: str, of: str = "mean", least: int = 1) -> str:
         scores = [s for d, _, s in cells(tables[CQL], *names) if d.name.startswith(start) and (d.sigma or 0) >= least]
@@ -580,7 +653,31 @@ def test_cql_has_few_updates(results_page: Any, studies: Any, tables: dict[str, 
     shown.append(span("halfcheetah-medium", "Uniform"))
     assert "agree with the paper: {}, the paper {}, Uniform {}.".format(*shown) in text
     (row,) = [row for row in results_page.far_counts(results_page.beside_the_paper(studies)) if row[1] == CQL]
-    assert row[4:] == ("54", "0", "54")  # "All 54 scores in the list are lower"
+    assert row[4:] == ("80", "0", "80") and "All 80 scores in the list are lower" in text
+    shown = [span("ant-", name, of=of) for name in ("Uniform",) for of in ("mean", "paper")]
+    assert "random policy ({}, the paper {}),".format(*shown) in text
+    shown = [span("ant-", "RW", "AW", of=of) for of in ("mean", "paper")]
+    spread = max(s.std for d, _, s in cells(tables[CQL], "RW", "AW") if d.task == "ant")
+    assert (
+        f"RW and AW {shown[0]} (the paper {shown[1]}), with standard deviations over seeds of up to {spread:.2f}"
+        in text
+    )
+    full = [pure[f"ant-{kind}"]["Uniform"].text for kind in ("random", "medium", "expert")]
+    assert "On the full random, medium and expert sets it has {}, {} and {}.".format(*full) in text
+    lowest = min((s.paper, d.base) for d, _, s in cells(tables[CQL], "RW") if d.task == "ant")
+    assert lowest == (0.53, "ant-expert-random-50")  # "the paper's RW has its lowest score of all mixes in Ant there"
+
+
+def test_where_cql_diverged() -> None:
+    lost = [run for run in open_store(RESULTS / "mixed.jsonl").runs() if run["status"] == "diverged"]
+    where = {(run["spec"]["algorithm"], run["spec"]["data"]["name"]) for run in lost}
+    assert where == {("cql", "ant-expert-random-50")} and {run["spec"]["weighting"]["name"] for run in lost} == {
+        "rw",
+        "aw",
+    }
+    text, first = text_of("docs/results.md"), min(run["diverged_at"] for run in lost)
+    assert f"{len(lost)} of their 6 runs on `ant-expert-random-50` diverged" in text
+    assert f"all after more than {first // 1000 * 1000:,} updates" in text
 
 
 def test_half_hardly_improves_on_uniform(mixed: Results, tables: dict[str, ScoreTable]) -> None:
@@ -710,7 +807,7 @@ def test_antmaze_is_learned(studies: Any) -> None:
         assert not any(check.verdict == "worse" for check in checks)
     beats_bc = claims["regular"]["offline RL"]
     rw, aw = (f"{check.improvement.point:.2f}" for check in beats_bc.values() if check.improvement is not None)
-    assert f"on antmaze's six one of IQL with {rw} and {aw}." in text
+    assert f"On antmaze's six one of IQL beats one of BC with {rw} and {aw}." in text
     table = {table.method: table for table in studies["regular"].tables}["IQL, bfloat16"]
     uniform = {
         dataset.name: scores[0].mean for dataset, scores in table.rows if scores[0] is not None and is_maze(dataset)
@@ -731,9 +828,13 @@ def test_regular_sets(results_page: Any, studies: Any) -> None:
     }
     assert "RW beats one with Uniform with a probability of {}, one with AW with {}.".format(*shown[BC]) in text
     td3 = "TD3+BC, bfloat16"
-    assert "TD3+BC in Hopper and Walker2d agrees, all in all: {} and {}.".format(*shown[td3]) in text
-    rw, aw = (f"{found['offline RL'][td3, name].improvement.point:.2f}" for name in ("RW", "AW"))
-    assert f"On Hopper's and Walker2d's twelve one of TD3+BC does with {rw} and {aw}, on" in text
+    assert "TD3+BC on MuJoCo's 24 agrees, all in all: {} and {};".format(*shown[td3]) in text
+    checks = [found["offline RL"][td3, name] for name in ("RW", "AW")]
+    rw, aw = (f"{check.improvement.point:.2f}" for check in checks if check.improvement is not None)
+    gains = [f"{-check.gain.point:.2f}" for check in checks if check.gain is not None]
+    assert (
+        f"TD3+BC does with {rw} and {aw}, but its IQM is lower by {gains[0]} and {gains[1]}: no winner either." in text
+    )
     assert "The probabilities are {} and {}, the differences in IQM".format(*shown[IQL]) in text
     checks = [found["regular"][IQL, name] for name in ("RW", "AW")]
     gains = [shown_of(check.gain, "+.3f").replace("+-", "-") for check in checks]
@@ -756,19 +857,25 @@ def test_regular_sets(results_page: Any, studies: Any) -> None:
     several = re.compile("medium-expert|replay")
     better, worse = cells_that(BC, "is_better"), cells_that(BC, "is_worse")
     assert (len(better), sum(bool(several.search(name)) for name, _ in better), len(worse)) == (18, 17, 0)
-    worse = cells_that(td3, "is_worse")
-    assert [name for name, _ in worse] == ["hopper-random"] * 2 + ["walker2d-medium-replay"] * 2
-    uniform = rows[td3]["walker2d-medium-replay"]["Uniform"].text
+    better, worse = cells_that(td3, "is_better"), cells_that(td3, "is_worse")
+    assert len(rows[td3]) == 24 and all(several.search(name) for name, _ in better)
+    assert f"{len(better)} of 48 cells are better, all on such sets. But {len(worse)} are worse" in text
+    assert f"TD3+BC gains in {len(better)} of 48 and loses in {len(worse)};" in text_of("README.md")
+    assert list(dict.fromkeys(name for name, _ in worse)) == ["hopper-random", "walker2d-medium-replay", "ant-random"]
+    for name in ("walker2d-medium-replay", "ant-random"):
+        three = [rows[td3][name][each] for each in ("Uniform", "RW", "AW")]
+        assert "on `{}`, from {} to {} and {}".format(name, *(score.text for score in three)) in text
+    assert "(the paper's from {:.2f} to {:.2f} and {:.2f})".format(*(score.paper for score in three)) in text
     rw, aw = (f"{rows[td3]['hopper-random']['Uniform'].mean - score.mean:.2f}" for _, score in worse[:2])
-    told = f"from {uniform} to {worse[2][1].text} and {worse[3][1].text}, and by {rw} and {aw} on `hopper-random`."
-    assert told in text
+    assert f"and by {rw} and {aw} on `hopper-random`." in text
+    assert not any(found["regular"][td3, name].verdict_over_datasets in ("better", "no loss") for name in ("RW", "AW"))
     better, worse = cells_that(IQL, "is_better"), cells_that(IQL, "is_worse")
     assert len(better) == 9 and all(several.search(name) for name, _ in better)
     replays = [name for name, _ in worse if "replay" in name]
     assert len(worse) == 9 and len(replays) == 5
     readme, sets = text_of("README.md"), [f"`{name}`" for name in dict.fromkeys(replays)]
     assert 2 * sum(bool(several.search(name)) for name in rows[BC]) == 24
-    assert f"IQL gains in {len(better)} and loses in {len(worse)}, most clearly on" in readme
+    assert f"IQL gains in {len(better)} of 60 and loses in {len(worse)}, most clearly on" in readme
     assert f"{', '.join(sets[:2])} and {sets[2]}." in readme and len(sets) == 3
     assert "BC gains from RW and AW in 17 of the 24 comparisons where" in readme and "in none of all 60;" in readme
     lost = [rows[IQL][name]["Uniform"].mean - score.mean for name, score in worse if name not in replays]
@@ -794,6 +901,18 @@ def test_regular_sets(results_page: Any, studies: Any) -> None:
     )
     assert (far[BC, False], far[IQL, False]) == (1, 1)
     assert f"but {far[BC, True]} and {far[IQL, True]} of 32 on replays." in text
+    ant = {method: [cell for cell in cells if (cell.method, cell.dataset.task) == (method, "ant")] for method in rows}
+    near = {
+        method: f"{np.mean([abs(cell.ours.point - cell.paper) for cell in some]):.2f}" for method, some in ant.items()
+    }
+    lower = sum(cell.ours.point < cell.paper for cell in ant[td3])
+    assert f"has {lower} of 24 scores below the paper's, {near[td3]} from it on average, with every sampler:" in text
+    listed = [cell.dataset.task == "ant" for cell in cells if cell.method == td3 and abs(cell.apart) > 0.15]
+    assert f"{sum(listed)} are in the list, and {listed.count(False)} of the other three tasks' 72." in text
+    assert f"on the same data, are {near[BC]} and {near[IQL]} from the paper's numbers on average." in text
+    three = [rows[td3]["ant-expert"][each] for each in ("Uniform", "RW", "AW")]
+    assert "(from {} to {} and {}) is less than".format(*(score.text for score in three)) in text
+    assert "(from {:.2f} to {:.2f} and {:.2f}).".format(*(score.paper for score in three)) in text
     kinds = [find_recipe(f"{task}-{kind}-replay") for task in MUJOCO_TASKS for kind in ("medium", "full")]
     policies = [len(recipe.parts) for recipe in kinds]
     assert f"played by {min(policies)} to {max(policies)} policies" in text
@@ -889,17 +1008,21 @@ def test_top_fraction_is_lost_on_the_way() -> None:
 
 def test_how_surely_weights_help(studies: Any) -> None:
     """What ``suggest`` says: RW and AW, cell by cell."""
-    found = {}
-    for study, method in (("mixed", "BC"), ("mixed", IQL), ("regular", BC), ("regular", IQL)):
-        (table,) = [table for table in studies[study].tables if table.method == method]
-        pairs = [(dataset, zip(table.weightings, scores, strict=True)) for dataset, scores in table.rows]
-        scores = [s for d, row in pairs if study == "regular" or d.sigma for name, s in row if name in ("RW", "AW")]
-        found[study, method] = len(scores), sum(s.is_better for s in scores), sum(s.is_worse for s in scores)
-    (mixes, bc, _), (_, iql, _) = found["mixed", "BC"], found["mixed", IQL]
-    assert f"in {bc} of {mixes} comparisons with BC and {iql} with IQL, and worse in none;" in BY_ALGORITHM
-    assert found["mixed", "BC"][2] == found["mixed", IQL][2] == found["regular", BC][2] == 0
-    (regular, bc, _), (_, iql, lost) = found["regular", BC], found["regular", IQL]
-    assert f"in {bc} of {regular} with BC and {iql} with IQL, but worse in {lost} with IQL." in BY_ALGORITHM
+    found: dict[str, list[tuple[int, int, int]]] = {}
+    for study, methods in (("mixed", ("BC", "TD3+BC", IQL)), ("regular", (BC, "TD3+BC, bfloat16", IQL))):
+        tables = {table.method: table for table in studies[study].tables}
+        for table in (tables[method] for method in methods):
+            pairs = [(dataset, zip(table.weightings, scores, strict=True)) for dataset, scores in table.rows]
+            scores = [s for d, row in pairs if study == "regular" or d.sigma for name, s in row if name in ("RW", "AW")]
+            counts = len(scores), sum(s.is_better for s in scores), sum(s.is_worse for s in scores)
+            found.setdefault(study, []).append(counts)
+    (mixes, bc, _), (_, td3, _), (_, iql, _) = found["mixed"]
+    told = f"in {bc} of {mixes} comparisons with BC, {td3} with TD3+BC and {iql} with IQL, and worse in none;"
+    assert told in BY_ALGORITHM and {worse for _, _, worse in found["mixed"]} == {0}
+    shown = [f"{better} of {count} with" for count, better, _ in found["regular"]]
+    assert "in {} BC, {} TD3+BC and {} IQL, but worse in".format(*shown) in BY_ALGORITHM
+    none, td3, iql = (worse for _, _, worse in found["regular"])
+    assert none == 0 and f"but worse in {td3} with TD3+BC and {iql} with IQL." in BY_ALGORITHM
 
 
 def test_stochastic_control(studies: Any) -> None:
@@ -941,4 +1064,4 @@ def test_the_demo(results_page: Any) -> None:
     uniform, rw, aw = (f"{min(values)} to {max(values)}" for values in means.values())
     assert f"scores {rw} (RW) and {aw} (AW) instead of {uniform}" in readme
     assert "The intervals cover training seeds only; another draw of the data moves the scores too" in readme
-    assert f"on three draws: AW {', '.join(means['aw'][:2])} and {means['aw'][2]})" in text_of("docs/results.md")
+    assert f"gives AW {', '.join(means['aw'][:2])} and {means['aw'][2]} on three draws." in text_of("docs/results.md")
