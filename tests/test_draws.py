@@ -73,3 +73,8 @@ def test_a_second_draw_of_the_mixes(page: Any) -> None:
     furthest = max(apart, key=lambda key: abs(apart[key][0] - apart[key][1]))
     assert furthest == ("hopper-expert-random-1", "AW")
     assert "AW on `hopper-expert-random-1`, with ten of them, {:.2f} and {:.2f},".format(*apart[furthest]) in text
+    (beats,) = page.draw_claim_rows(draws, lambda claim: claim.name == "mixed")[1:]
+    assert [cell[:6] for cell in beats[1:]] == ["8 of 8"] * 3
+    assert "and BC does so on [another draw](docs/results.md#another-draw-of-the-data) of the data too" in text_of(
+        "README.md"
+    )

@@ -303,7 +303,9 @@ def test_temperatures_and_percentages_with_iql(studies: Any) -> None:
     cold = [f"{score('AW 0.01', sigma, 'medium'):.2f}" for sigma in (1, 5, 10, 50)]
     assert f"and AW at 0.01 has {min(cold)} to {max(cold)}." in text
     ridge, plain = ([f"{drawn[name][place]:.0f}" for place in (1, 3)] for name in ("aw 0.01 ridge", "aw 0.01"))
-    assert f"draws on {ridge[0]} and {ridge[1]} of" in text and set(plain) == {"4"}  # "least squares draws on 4 of each"
+    assert f"draws on {ridge[0]} and {ridge[1]} of" in text and set(plain) == {
+        "4"
+    }  # "least squares draws on 4 of each"
 
     for sigma, other in ((5, 10), (10, 20), (50, 5)):
         tops = {share: score(f"Top-{share}%", sigma) for share in (1, 5, 10, 20, 50)}
