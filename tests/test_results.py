@@ -682,6 +682,28 @@ def test_where_cql_diverged() -> None:
     assert f"all after more than {first // 1000 * 1000:,} updates" in text
 
 
+def test_values_of_cql_run_away() -> None:
+    """At the paper's weight of the conservative term; d3rlpy's as ours."""
+    text, about = text_of("docs/results.md"), json.loads((RESULTS / "cql_values.json").read_text())
+    found = {(row["who"], row["conservative_weight"], row["updates"]): row for row in about["results"]}
+    last, peer = found["upweight", 5.0, 20_000], found["d3rlpy", 5.0, 20_000]
+    assert f"valued at {last['value_of_policy']:,.0f} after 20,000 updates" in text
+    assert (
+        f"is worth {about['best_logged_value']:,.0f}." in text and last["value_of_policy"] > about["best_logged_value"]
+    )
+    assert f"d3rlpy's own CQL has {peer['value_of_policy']:,.0f} then" in text
+    ratios = [
+        found["upweight", 5.0, at]["value_of_policy"] / found["d3rlpy", 5.0, at]["value_of_policy"]
+        for at in range(1_000, 13_000, 1_000)
+    ]
+    assert 0.03 < max(abs(ratio - 1) for ratio in ratios) < 0.04
+    gaps = [found["upweight", weight, 20_000]["conservative_gap"] for weight in (5.0, 10.0, 20.0)]
+    assert "exceed logged ones by {:.0f}. With a weight of 10 it is {:.0f}, of 20 it is {:.0f},".format(*gaps) in text
+    strong = found["upweight", 50.0, 20_000]
+    assert f"({strong['conservative_gap']:.1f}), with values of {strong['value_of_policy']:.0f}." in text
+    assert f"none of these policies scores above {max(about['scores'].values()):.2f}" in text
+
+
 def test_half_hardly_improves_on_uniform(mixed: Results, tables: dict[str, ScoreTable]) -> None:
     shown, wins = [], []
     for method in ("BC", "TD3+BC", IQL):
