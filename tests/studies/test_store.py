@@ -197,7 +197,10 @@ def test_names_of_stored_runs_stay(path: Path) -> None:
 
 @pytest.mark.parametrize("suite", ["mixed", "regular", "stochastic", "temperature", "percentage"])
 def test_stored_runs_are_those_of_the_shipped_suites(suite: str) -> None:
-    """Of every algorithm, precision and number of updates that is stored: all runs in a task, or none."""
+    """Of every algorithm, precision and number of updates that is stored: all runs in a task, or none.
+
+    Only a sampler's number of seeds may be its own: of other settings there may be fewer than of the usual ones.
+    """
     path = RESULTS / f"{suite}.jsonl"
     stored: dict[tuple[str, str, int], list[Any]] = {}
     for record in open_store(path).runs() if path.exists() else ():
@@ -206,11 +209,14 @@ def test_stored_runs_are_those_of_the_shipped_suites(suite: str) -> None:
         assert record["run_id"] == run_spec_from_dict(spec).run_id
     assert stored or suite != "mixed"
     for (algorithm, precision, updates), specs in stored.items():
-        seeds = len({spec["seed"] for spec in specs})
-        changes = {"updates": updates, "precision": precision, "seeds": seeds}
+        seeds: dict[str, int] = {}
+        for spec in specs:
+            seeds[str(spec["weighting"])] = max(spec["seed"] + 1, seeds.get(str(spec["weighting"]), 0))
+        changes = {"updates": updates, "precision": precision, "seeds": max(seeds.values())}
         tasks = {spec["data"]["name"].split("-")[0] for spec in specs}
         study = read_experiment(f"paper/{suite}", algorithms=[algorithm], changes=changes).runs
-        wanted = {run.run_id for run in study if run.data.name.split("-")[0] in tasks}
+        mine = [run for run in study if run.data.name.split("-")[0] in tasks]
+        wanted = {run.run_id for run in mine if run.seed < seeds[str(dict(run.weighting))]}
         assert wanted == {run_spec_from_dict(spec).run_id for spec in specs}
 
 
