@@ -656,7 +656,7 @@ def test_cql_has_few_updates(results_page: Any, studies: Any, tables: dict[str, 
     assert "agree with the paper: {}, the paper {}, Uniform {}.".format(*shown) in text
     (row,) = [row for row in results_page.far_counts(results_page.beside_the_paper(studies)) if row[1] == CQL]
     assert row[4:] == ("80", "0", "80") and "All 80 scores in the list are lower" in text
-    shown = [span("ant-", name, of=of) for name in ("Uniform",) for of in ("mean", "paper")]
+    shown = [span("ant-", "Uniform", of=of) for of in ("mean", "paper")]
     assert "random policy ({}, the paper {}),".format(*shown) in text
     shown = [span("ant-", "RW", "AW", of=of) for of in ("mean", "paper")]
     spread = max(s.std for d, _, s in cells(tables[CQL], "RW", "AW") if d.task == "ant")

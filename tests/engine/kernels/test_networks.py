@@ -69,11 +69,17 @@ def errors(found: Any, exact: Any) -> Any:
 
 @pytest.mark.parametrize("shape", SHAPES)
 def test_as_exact_as_plain_bfloat16(kernels: str, shape: tuple[int, ...]) -> None:
-    """Against float32: values, gradients by weights and by inputs; batches that fill no tile, inputs of all widths."""
+    """Against float64: values, gradients by weights and by inputs; batches that fill no tile, inputs of all widths.
+
+    float32, which stands for it on a GPU (benchmarks/kernels.py), is as good as that.
+    """
     if kernels == "interpreted" and shape not in (SHAPES[2], SHAPES[4]):
         pytest.skip("15 s each")
     arrays = make(*shape)
-    exact = gradients(plain(jnp.float32), *arrays)
+    with jax.enable_x64(True):
+        wide = jax.tree.map(lambda array: array.astype(jnp.float64), arrays)
+        exact = jax.tree.map(np.asarray, gradients(plain(jnp.float64), *wide))
+    assert exact[0][0].weight.dtype == np.float64 and errors(gradients(plain(jnp.float32), *arrays), exact).max() < 1e-4
     ours, theirs = errors(gradients(networks, *arrays), exact), errors(gradients(plain(jnp.bfloat16), *arrays), exact)
     assert (ours < 1.4 * theirs + 0.01).all(), (ours, theirs)
     assert ours.max() < 0.2

@@ -249,10 +249,9 @@ class _Backward(t.Block):
         for layer in range(depth - 1, 0, -1):
             z = _streamed(self.ring, delta, item + len(_PARTS) * (depth - 1 - layer), transposed=True)
             self.finish(layer - 1, z, place, side)
-        for chunk in range(
-            len(_PARTS) * (depth - 1), len(self.chunks())
-        ):  # of the first weights, if gradients go that far
-            slot, columns = self.ring.wait(item + chunk), pl.ds(64 * (chunk - len(_PARTS) * (depth - 1)), 64)
+        before = len(_PARTS) * (depth - 1)  # the rest are of the first weights, if gradients go that far
+        for chunk in range(before, len(self.chunks())):
+            slot, columns = self.ring.wait(item + chunk), pl.ds(64 * (chunk - before), 64)
             self.y_[*place, columns] = _product(delta, self.ring.slots.at[slot], (64, 64))
             self.ring.release(item + chunk)
         return side
