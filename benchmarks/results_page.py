@@ -20,10 +20,10 @@ import re
 from collections.abc import Sequence
 from functools import cache
 from pathlib import Path
-from statistics import fmean
 from typing import Any
 
 import selection_page as selection
+from causes_page import apart_rows, cql_rows, size_rows
 from draws_page import Draws, draw_claim_rows, draw_rows
 from measure import RESULTS
 from scores_page import (
@@ -80,6 +80,8 @@ def pages(found: dict[str, Study]) -> dict[str, dict[str, str]]:
         "sizes": markdown(size_rows()),
         "regular": markdown(regular_rows(found["regular"])),
         "replays": markdown(replay_rows(found["regular"])),
+        "apart": markdown(apart_rows(found["regular"])),
+        "cql": markdown(cql_rows()),
         "antmaze": markdown(antmaze_rows(found)),
         "aggregates": markdown(aggregate_lines(found)),
         "cost": markdown(cost_rows(mixed)),
@@ -235,18 +237,6 @@ def precision_rows(results: Results) -> Rows:
             for one, of_all in zip(pair, pooled, strict=True):
                 of_all |= {f"{weighting.name}, {dataset}": scores for dataset, scores in one.items()}
         rows.append((f"{method}, all five", *_difference(*pooled)))
-    return rows
-
-
-def size_rows() -> Rows:
-    """Mean scores of BC with RW at the points of benchmarks/repetition.toml, by size of the network."""
-    found: dict[tuple[int, ...], list[list[float]]] = {}
-    for run in open_store(RESULTS / "repetition.jsonl").runs():
-        points = {point["updates"]: point["score"] for point in run["points"]} | {run["spec"]["updates"]: run["score"]}
-        found.setdefault(tuple(run["spec"]["config"]["hidden_units"]), []).append(list(points.values()))
-    rows: Rows = [("hidden units", *(f"{updates:,}" for updates in points))]
-    for size, scores in sorted(found.items()):
-        rows.append((str(size), *(f"{fmean(column):.2f}" for column in zip(*scores, strict=True))))
     return rows
 
 

@@ -670,40 +670,6 @@ def test_cql_has_few_updates(results_page: Any, studies: Any, tables: dict[str, 
     assert lowest == (0.53, "ant-expert-random-50")  # "the paper's RW has its lowest score of all mixes in Ant there"
 
 
-def test_where_cql_diverged() -> None:
-    lost = [run for run in open_store(RESULTS / "mixed.jsonl").runs() if run["status"] == "diverged"]
-    where = {(run["spec"]["algorithm"], run["spec"]["data"]["name"]) for run in lost}
-    assert where == {("cql", "ant-expert-random-50")} and {run["spec"]["weighting"]["name"] for run in lost} == {
-        "rw",
-        "aw",
-    }
-    text, first = text_of("docs/results.md"), min(run["diverged_at"] for run in lost)
-    assert f"{len(lost)} of their 6 runs on `ant-expert-random-50` diverged" in text
-    assert f"all after more than {first // 1000 * 1000:,} updates" in text
-
-
-def test_values_of_cql_run_away() -> None:
-    """At the paper's weight of the conservative term; d3rlpy's as ours."""
-    text, about = text_of("docs/results.md"), json.loads((RESULTS / "cql_values.json").read_text())
-    found = {(row["who"], row["conservative_weight"], row["updates"]): row for row in about["results"]}
-    last, peer = found["upweight", 5.0, 20_000], found["d3rlpy", 5.0, 20_000]
-    assert f"valued at {last['value_of_policy']:,.0f} after 20,000 updates" in text
-    assert (
-        f"is worth {about['best_logged_value']:,.0f}." in text and last["value_of_policy"] > about["best_logged_value"]
-    )
-    assert f"d3rlpy's own CQL has {peer['value_of_policy']:,.0f} then" in text
-    ratios = [
-        found["upweight", 5.0, at]["value_of_policy"] / found["d3rlpy", 5.0, at]["value_of_policy"]
-        for at in range(1_000, 13_000, 1_000)
-    ]
-    assert 0.03 < max(abs(ratio - 1) for ratio in ratios) < 0.04
-    gaps = [found["upweight", weight, 20_000]["conservative_gap"] for weight in (5.0, 10.0, 20.0)]
-    assert "exceed logged ones by {:.0f}. With a weight of 10 it is {:.0f}, of 20 it is {:.0f},".format(*gaps) in text
-    strong = found["upweight", 50.0, 20_000]
-    assert f"({strong['conservative_gap']:.1f}), with values of {strong['value_of_policy']:.0f}." in text
-    assert f"none of these policies scores above {max(about['scores'].values()):.2f}" in text
-
-
 def test_half_hardly_improves_on_uniform(mixed: Results, tables: dict[str, ScoreTable]) -> None:
     shown, wins = [], []
     for method in ("BC", "TD3+BC", IQL):
@@ -990,44 +956,6 @@ def test_replays(studies: Any) -> None:
         for name, row in drawn.items()
     }
     assert min((name for name in falls if falls[name] > 0), key=falls.__getitem__) == "walker2d-full-replay"
-
-
-def on_the_way(name: str) -> dict[str, dict[int, list[dict[str, Any]]]]:
-    """By weighting and number of updates, the evaluations of a study's five seeds: points, and the end."""
-    found: dict[str, dict[int, list[dict[str, Any]]]] = {}
-    for run in open_store(RESULTS / f"{name}.jsonl").runs():
-        for point in [*run["points"], run | {"updates": run["spec"]["updates"]}]:
-            found.setdefault(run["spec"]["weighting"]["name"], {}).setdefault(point["updates"], []).append(point)
-    assert {len(seeds) for points in found.values() for seeds in points.values()} == {5}
-    return found
-
-
-def means(points: dict[int, list[dict[str, Any]]]) -> dict[int, str]:
-    return {updates: f"{np.mean([each['score'] for each in seeds]):.2f}" for updates, seeds in points.items()}
-
-
-def test_the_best_of_a_replay_is_all_or_nothing() -> None:
-    """BC on walker2d-medium-replay."""
-    found, text = on_the_way("replay_updates"), text_of("docs/results.md")
-    rw, uniform = ("{}, {}, {} and {}".format(*means(found[name]).values()) for name in ("rw", "uniform"))
-    assert f"has {rw} after 10,000, 25,000, 50,000 and 100,000 updates, Uniform {uniform};" in text
-    evaluations = [each for seeds in found["rw"].values() for each in seeds]
-    returns = np.array([each["returns"] for each in evaluations])  # [20, episodes]
-    best = max(evaluations, key=lambda each: each["score"])
-    (end,) = [seeds for seeds in zip(*found["rw"].values(), strict=True) if best in seeds]
-    assert f"one of these 20 policies has {best['score']:.2f}, and the same one {end[-1]['score']:.2f} when" in text
-    fallen, walking = (returns < 40).all(1).sum(), (returns > 4877).any(1).sum()
-    assert f"In {fallen} of the 20 evaluations no episode comes to a return of 40, in {walking} some have more" in text
-
-
-def test_top_fraction_is_lost_on_the_way() -> None:
-    """TD3+BC on hopper-expert."""
-    found = on_the_way("top_fraction")
-    top = means(found["top"])
-    told = f"it has {top[20_000]} after 20,000 updates, {top[50_000]} after 50,000 and {top[100_000]} after 100,000, where one"
-    worst, *others = sorted(each["score"] for each in found["top"][100_000])
-    told += f" seed fails ({worst:.2f}); Uniform has {means(found['uniform'])[100_000]} then."
-    assert told in text_of("docs/results.md") and min(others) > 1
 
 
 def test_how_surely_weights_help(studies: Any) -> None:
