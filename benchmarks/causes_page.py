@@ -5,13 +5,17 @@ repetition.toml.
 """
 
 from collections.abc import Callable, Hashable, Iterable, Mapping
+from dataclasses import replace
 from statistics import fmean
 from typing import Any
 
 from measure import RESULTS
 from scores_page import Rows, Study
 from upweight.paper.tables import paper_scores
+from upweight.recipes.tasks import TASKS
 from upweight.report.names import BESIDE, name_weighting
+from upweight.report.results import Results
+from upweight.report.statistics.intervals import Intervals
 from upweight.studies.readers import open_store
 from upweight.studies.store import Record
 
@@ -109,3 +113,27 @@ def apart_rows(regular: Study) -> Rows:
         whose += [draws for name in ("RW", "AW") for draws in ((name, "Uniform"), ("Uniform", name), (name, name))]
         rows.append((dataset, *(f"{fmean(found[dataset, *draws]):.2f}" for draws in whose)))
     return rows
+
+
+def of_task(results: Results, task: str) -> Results:
+    return replace(results, runs=tuple(run for run in results.runs if run.dataset.task == task))
+
+
+def level_rows(study: Study) -> Rows:
+    """IQM over the mixes of a task at every temperature, or percentage, with IQL."""
+    rows: Rows = []
+    for task in dict.fromkeys(dataset.task for dataset in study.results.datasets_of(IQL)):
+        results = of_task(study.results, task)
+        mixes, samplers = results.datasets_of(IQL), results.weightings(IQL)
+        uniform = _level(results, "Uniform", mixes)
+        for kind in dict.fromkeys(each.kind for each in samplers if each.setting is not None):
+            settings = sorted((each for each in samplers if each.kind == kind), key=lambda each: each.setting or 0)
+            titles = [each.name if kind == "top" else f"{each.setting:g}" for each in settings]
+            rows = rows or [("", "Uniform", *titles)]
+            name = TASKS[task].env_id.split("-")[0] + ("" if kind == "top" else f", {kind.upper()}")
+            rows.append((name, uniform, *(_level(results, each.name, mixes) for each in settings)))
+    return rows
+
+
+def _level(results: Results, weighting: str, mixes: Iterable[Any]) -> str:
+    return f"{Intervals().level(results.scores(IQL, weighting, mixes)).point:.2f}"

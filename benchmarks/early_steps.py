@@ -2,7 +2,7 @@
 
     python benchmarks/early_steps.py
     python benchmarks/early_steps.py --tasks hopper halfcheetah walker2d ant --name early_steps_mixed
-    python benchmarks/early_steps.py --tasks halfcheetah --name early_steps_halfcheetah
+    python benchmarks/early_steps.py --tasks hopper halfcheetah --name early_steps_settings
 
 A step of episode i is drawn with a probability that grows with w_i alone, so of the first 30 steps the share
 

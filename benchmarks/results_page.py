@@ -23,7 +23,7 @@ from pathlib import Path
 from typing import Any
 
 import selection_page as selection
-from causes_page import apart_rows, cql_rows, size_rows
+from causes_page import apart_rows, cql_rows, level_rows, size_rows
 from draws_page import Draws, draw_claim_rows, draw_rows
 from measure import RESULTS
 from scores_page import (
@@ -91,6 +91,7 @@ def pages(found: dict[str, Study]) -> dict[str, dict[str, str]]:
         "temperature": markdown(setting_rows("rw", "temperature")),
         "percentage": markdown(setting_rows("top", "fraction")),
     }
+    results |= {f"levels {name}": markdown(level_rows(found[name])) for name in OF_SETTINGS}
     draws = Draws(mixed)
     results["draws"] = markdown(draw_rows(draws))
     results["claims by draw"] = markdown(draw_claim_rows(draws, lambda claim: claim.name not in ASKED_OF))

@@ -238,6 +238,33 @@ def settings() -> Results:
     return collect(open_store(RESULTS / "hopper_settings.jsonl"))
 
 
+@pytest.fixture(scope="module")
+def settings_by_task(studies: Any) -> dict[tuple[str, str], Results]:
+    """IQL at all temperatures, and at all percentages, in each task."""
+    return {
+        (name, task): part_of(studies[name].results, lambda dataset, task=task: dataset.task == task)
+        for name in ("temperature", "percentage")
+        for task in ("hopper", "halfcheetah")
+    }
+
+
+def cells_of(results: Results) -> dict[tuple[str, str], list[float]]:
+    """IQL's scores: (sampler, dataset) -> of each seed."""
+    found: dict[tuple[str, str], list[float]] = {}
+    for run in results.shown:
+        assert run.method == IQL
+        found.setdefault((run.weighting.name, run.dataset.name), []).append(run.score)
+    return found
+
+
+def levels_of(results: Results) -> dict[str, float]:
+    """IQM of IQL by sampler."""
+    mixes = results.datasets_of(IQL)
+    return {
+        each.name: Intervals().level(results.scores(IQL, each.name, mixes)).point for each in results.weightings(IQL)
+    }
+
+
 def test_temperatures(settings: Results) -> None:
     """Better than Uniform: where; and what replicate says of the temperature."""
     assert len(settings.runs) == 720 and set(settings.updates.values()) == {100_000}
@@ -256,65 +283,120 @@ def test_temperatures(settings: Results) -> None:
     assert f"at 0.2 their IQM is higher by 0.08, with a probability of {shown}" in text
 
 
-def test_temperatures_and_percentages_with_iql(studies: Any) -> None:
-    """In HalfCheetah: what every setting comes to, which percentage is best where, and how few episodes AW draws on at 0.01."""
-    text, settings = text_of("docs/results.md"), {name: studies[name].results for name in ("temperature", "percentage")}
-    assert "HalfCheetah alone and, but for the usual ones, of two seeds:" in text
-    level, seeds = {}, {}
-    for results in settings.values():
-        mixes = results.datasets_of(IQL)
-        assert [mix.task for mix in mixes] == ["halfcheetah"] * 8
-        for weighting in results.weightings(IQL):
-            scores = results.scores(IQL, weighting.name, mixes)
-            level[weighting.name] = Intervals().level(scores).point
-            seeds[weighting.name] = {len(values) for values in scores.values()}
-    assert all(count == ({5} if name in ("Uniform", "RW", "AW", "Top-10%") else {2}) for name, count in seeds.items())
-    flat = [level[f"{kind}{at}"] for kind in ("RW", "AW") for at in (" 0.05", "", " 0.2")]
-    assert f"IQMs of {min(flat):.2f} to {max(flat):.2f}, where Uniform has {level['Uniform']:.2f}." in text
-    assert (
-        f"({level['RW 0.5']:.2f} and {level['RW 1']:.2f} for RW), at 0.01 RW does as well ({level['RW 0.01']:.2f})."
-        in text
+def test_temperatures_with_iql(studies: Any, settings_by_task: dict[tuple[str, str], Results]) -> None:
+    """What every temperature comes to in each task, which checks stand there, and how few episodes are drawn at 0.01."""
+    text, found = text_of("docs/results.md"), studies["temperature"]
+    assert {len(scores) for scores in cells_of(found.results).values()} == {5}
+    checks = checks_of(found.claims)["temperature"]
+    assert len(checks) == 12 and {check.verdict for check in checks.values()} == {"better"}
+    shares = [check.improvement.point for check in checks.values() if check.improvement]
+    assert f"with a probability of {min(shares):.2f} to {max(shares):.2f}." in text
+    cold, warm = (shown_of(checks[IQL, what].gain, "+.2f") for what in ("AW 0.01", "AW 1"))
+    assert f"hardly tells: {cold} for AW at 0.01 and {warm} at 1." in text
+    level = {}
+    for task in ("hopper", "halfcheetah"):
+        results = settings_by_task["temperature", task]
+        level[task] = levels_of(results)
+        asked = checks_of(replicate(results, Intervals()).claims)["temperature"]
+        failed = [what for (_, what), check in asked.items() if check.verdict != "better"]
+        assert failed == (["AW 1"] if task == "hopper" else [])  # "eleven of twelve ... and all in HalfCheetah"
+        for kind in ("RW", "AW"):
+            of_kind = [value for name, value in level[task].items() if name.startswith(kind)]
+            assert len(of_kind) == 6 and level[task][kind] > max(of_kind) - 0.02
+    flat = [level["halfcheetah"][f"{kind}{at}"] for kind in ("RW", "AW") for at in (" 0.05", "", " 0.2")]
+    assert f"In HalfCheetah 0.05 to 0.2 are alike ({min(flat):.2f} to {max(flat):.2f})" in text
+    hopper = level["hopper"]
+    assert all(hopper[kind] > hopper[f"{kind} {at}"] for kind in ("RW", "AW") for at in ("0.05", "0.2"))
+    results = settings_by_task["temperature", "hopper"]
+    mix = results.datasets_of(IQL, good="medium", sigma=1)
+    usual, beside = (
+        [mean(results.scores(IQL, f"{kind}{at}", mix)) for kind in ("RW", "AW") for at in temperatures]
+        for temperatures in ([""], [" 0.05", " 0.2"])
     )
-    assert f"**The exception is AW at 0.01**, with {level['AW 0.01']:.2f}" in text
-    checks = checks_of(studies["temperature"].claims)["temperature"]
-    assert [what for (_, what), check in checks.items() if check.verdict != "better"] == ["AW 0.01"] and len(
-        checks
-    ) == 12
-    drawn: dict[str, list[float]] = {}
-    for row in stored("early_steps_halfcheetah"):
-        drawn.setdefault(row["weighting"], []).append(row["effective_episodes"])
-    few, more = (f"{min(drawn[f'{kind} 0.01']):.0f} to {max(drawn[f'{kind} 0.01']):.0f}" for kind in ("aw", "rw"))
-    assert f"it draws on {few} episodes in effect" in text and f"where RW at 0.01 draws on {more}." in text
+    assert "RW and AW have {:.2f} and {:.2f} at 0.1, and".format(*usual) in text
+    assert f"and {min(beside):.2f} to {max(beside):.2f} at both neighbours" in text
+    gains = [
+        [each[f"{kind}{at}"] - each["Uniform"] for at in ("", " 0.5")]
+        for each in level.values()
+        for kind in ("RW", "AW")
+    ]
+    lost = [1 - half / whole for whole, half in gains]
+    assert f"a share of {min(lost):.0%} to {max(lost):.0%} of its gain is lost" in text
 
-    def score(name: str, sigma: int, good: str = "expert") -> float:
-        results = settings["percentage" if name.startswith("Top") else "temperature"]
-        (values,) = results.scores(IQL, name, results.datasets_of(IQL, good=good, sigma=sigma)).values()
-        return mean([values])
 
-    spread = {row["dataset"]: row for row in stored("early_steps_halfcheetah")}
-    experts = [spread[f"halfcheetah-expert-random-{sigma}"] for sigma in (5, 10, 50)]
-    cold = [f"{score('AW 0.01', sigma):.2f}" for sigma in (5, 10, 50)]
+def test_what_is_too_cold(settings_by_task: dict[tuple[str, str], Results]) -> None:
+    """RW and AW at 0.01: on how many episodes they draw in effect, and what that comes to."""
+    text = text_of("docs/results.md")
+    rows = {(row["dataset"], row["weighting"]): row for row in stored("early_steps_settings")}
+
+    def episodes(mixes: str, *kinds: str) -> str:
+        cold = [f"{kind} 0.01" for kind in kinds]
+        found = [row["effective_episodes"] for (name, at), row in rows.items() if name.startswith(mixes) and at in cold]
+        return f"{min(found):.0f} to {max(found):.0f}"
+
+    def scores(task: str, good: str, name: str) -> list[str]:
+        results = settings_by_task["temperature", task]
+        mixes = [results.datasets_of(IQL, good=good, sigma=sigma) for sigma in (1, 5, 10, 50)]
+        return [f"{mean(results.scores(IQL, name, mix)):.2f}" for mix in mixes]
+
+    assert f"draw on {episodes('hopper-medium', 'rw', 'aw')} episodes in effect there" in text
+    cold, usual = scores("hopper", "medium", "RW 0.01"), scores("hopper", "medium", "RW")
+    assert "RW has {}, {}, {} and {}, where it has {}, {}, {} and {} at 0.1.".format(*cold, *usual) in text
+    expert = scores("hopper", "expert", "RW 0.01")
+    drawn = f"draws on {episodes('hopper-expert', 'rw')} of Hopper's, and has {min(expert)} to {max(expert)}."
+    assert f"RW at 0.01 {drawn}" in text
+
+    level = levels_of(settings_by_task["temperature", "halfcheetah"])
+    assert f"in HalfCheetah: it has {level['AW 0.01']:.2f}, RW {level['RW 0.01']:.2f}." in text
+    few, more = (episodes("halfcheetah", kind) for kind in ("aw", "rw"))
+    assert f"draws on {few} episodes in effect, where RW draws on {more}." in text
+    about = {name: row for (name, _), row in rows.items()}
+    experts = [about[f"halfcheetah-expert-random-{sigma}"] for sigma in (5, 10, 50)]
     returns, values = ([f"{row[key]:.0f}" for row in experts] for key in ("std_of_good_returns", "std_of_their_values"))
-    assert "({}, {} and {}), where experts hardly differ: their returns have".format(*cold) in text
+    failed = scores("halfcheetah", "expert", "AW 0.01")[1:]
+    assert "({}, {} and {}), where experts hardly differ: their returns have".format(*failed) in text
     assert "standard deviations of {}, {} and {}, the values of their".format(*returns) in text
     assert "which AW subtracts, {}, {} and {}.".format(*values) in text
-    medium = [row for name, row in spread.items() if "medium" in name]
+    medium = [row for name, row in about.items() if "halfcheetah-medium" in name]
     assert len(medium) == 4 and all(row["std_of_their_values"] < row["std_of_good_returns"] for row in medium)
-    cold = [f"{score('AW 0.01', sigma, 'medium'):.2f}" for sigma in (1, 5, 10, 50)]
-    assert f"and AW at 0.01 has {min(cold)} to {max(cold)}." in text
-    ridge, plain = ([f"{drawn[name][place]:.0f}" for place in (1, 3)] for name in ("aw 0.01 ridge", "aw 0.01"))
-    assert f"draws on {ridge[0]} and {ridge[1]} of" in text and set(plain) == {
-        "4"
-    }  # "least squares draws on 4 of each"
+    medium_scores = scores("halfcheetah", "medium", "AW 0.01")
+    assert f"and AW at 0.01 has {min(medium_scores)} to {max(medium_scores)}." in text
+    most = max(row["std_of_their_values"] for name, row in about.items() if "hopper" in name)
+    assert f"values spread by {most:.0f} at most" in text
+    ridge, plain = (
+        [f"{rows[f'halfcheetah-expert-random-{sigma}', name]['effective_episodes']:.0f}" for sigma in (5, 50)]
+        for name in ("aw 0.01 ridge", "aw 0.01")
+    )
+    assert f"draws on {ridge[0]} and {ridge[1]} of" in text
+    assert set(plain) == {"4"}  # "least squares draws on 4 of each"
+
+
+def test_percentages_with_iql(studies: Any, settings_by_task: dict[tuple[str, str], Results]) -> None:
+    """Which percentage is best where."""
+    text, found = text_of("docs/results.md"), studies["percentage"]
+    assert {len(scores) for scores in cells_of(found.results).values()} == {5}
+    cheetah = settings_by_task["percentage", "halfcheetah"]
+
+    def score(name: str, sigma: int, results: Results = cheetah) -> float:
+        return mean(results.scores(IQL, name, results.datasets_of(IQL, good="expert", sigma=sigma)))
 
     for sigma, other in ((5, 10), (10, 20), (50, 5)):
         tops = {share: score(f"Top-{share}%", sigma) for share in (1, 5, 10, 20, 50)}
         assert max(tops, key=tops.__getitem__) == sigma  # "the best percentage is the share of the expert itself"
         told = f"Top-{sigma}% has {tops[sigma]:.2f} on `(halfcheetah-expert-random)?-{sigma}`, where Top-{other}% has"
         assert re.search(f"{told} {tops[other]:.2f}[;.]", text), (sigma, other)
-    assert "RW at 0.1 has {:.2f}, {:.2f} and {:.2f}.".format(*(score("RW", sigma) for sigma in (5, 10, 50))) in text
-    assert f"but Top-5% has an IQM that is higher by {level['Top-5%'] - level['Top-10%']:.2f}." in text
-    assert all(level["Top-10%"] > level[f"Top-{share}%"] for share in (1, 20, 50))
+    rw = settings_by_task["temperature", "halfcheetah"]
+    assert "RW at 0.1 has {:.2f}, {:.2f} and {:.2f}.".format(*(score("RW", sigma, rw) for sigma in (5, 10, 50))) in text
+    hopper = levels_of(settings_by_task["percentage", "hopper"])
+    tops = {name: value for name, value in hopper.items() if name != "Uniform"}
+    rw_level = levels_of(settings_by_task["temperature", "hopper"])["RW"]
+    assert f"near RW at 0.1: the best has {max(tops.values()):.2f}." in text and rw_level > max(tops.values()) + 0.2
+    assert min(tops, key=tops.__getitem__) == "Top-10%"  # "in Hopper it is the last of the five"
+    checks = checks_of(found.claims)["percentage"]
+    better = [what for (_, what), check in checks.items() if check.verdict == "better"]
+    assert better == ["Top-10% against Top-1%", "Top-10% against Top-50%"]
+    five = checks[IQL, "Top-10% against Top-5%"].gain
+    assert five is not None and f"but Top-5% has an IQM that is higher by {-five.point:.2f}," in text
 
 
 def test_early_steps_decide(results_page: Any) -> None:
