@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from support.pages import RESULTS, load_benchmark, text_of
+from support.pages import RESULTS, load_benchmark, stored, text_of
 from upweight.inspection.suggestion import BY_ALGORITHM
 from upweight.studies.readers import open_store
 
@@ -118,3 +118,37 @@ def test_critics_lose_on_replays_and_the_actor_does_not(causes_page: Any) -> Non
             assert found[replay, "Uniform", name] > uniform  # "nothing is lost"
             assert found[replay, name, "Uniform"] < found[replay, name, name] < uniform - 0.25
     assert "on Hopper's replays, it lost nothing with weights for its actor alone (actor_weighting)" in BY_ALGORITHM
+
+
+def test_a_second_training_is_as_far_as_a_second_seed() -> None:
+    """IQL with the fused kernels, 187 runs in two processes."""
+    again = {run["run_id"]: run for run in open_store(RESULTS / "settings_again.jsonl").runs()}
+    first = {
+        run["run_id"]: run
+        for name in ("temperature", "percentage")
+        for run in open_store(RESULTS / f"{name}.jsonl").runs()
+    }
+    assert not any(run["returns"] == first[run_id]["returns"] for run_id, run in again.items())
+    pairs = np.array([[first[run_id]["score"], run["score"]] for run_id, run in again.items()])  # [runs, 2]
+    seeds: dict[str, list[float]] = {}
+    for run in again.values():
+        seeds.setdefault(json.dumps([run["spec"]["data"]["name"], run["spec"]["weighting"]]), []).append(run["score"])
+    apart = fmean(abs(a - b) for scores in seeds.values() for i, a in enumerate(scores) for b in scores[:i])
+    text, means = text_of("docs/results.md"), pairs.mean(0)
+    assert f"{len(again)} runs of IQL on Hopper's medium mixes were trained in two processes" in text
+    assert f"Their means agree ({means[0]:.2f} and {means[1]:.2f})" in text
+    assert f"runs are {np.abs(np.diff(pairs)).mean():.2f} apart on average" in text
+    assert f"hardly less than two seeds are ({apart:.2f})." in text
+
+
+def test_why_a_second_training_is_another() -> None:
+    """Compilations of one program: which of them gave the same policies."""
+    found: dict[tuple[str, str, str], dict[int, set[str]]] = {}
+    for row in stored("repeatable"):
+        kind = row["kernels"], row["precision"], row["flags"]
+        found.setdefault(kind, {}).setdefault(row["cache"], set()).add(row["actions"])
+    assert all(len(actions) == 1 for caches in found.values() for actions in caches.values())  # by the cache
+    several = {kind for kind, caches in found.items() if len(set.union(*caches.values())) > 1}
+    assert several == {("fused", "bfloat16", ""), ("xla", "float32", "")}
+    assert {len(caches) for caches in found.values()} == {2} and ("xla", "float32", "untuned") not in found
+    assert ("fused", "bfloat16", "--xla_gpu_autotune_level=0") in found
