@@ -714,7 +714,7 @@ def test_a_policy_is_written_before_its_record(tmp_path: Path, study: Experiment
             order.append(self.run_id)
 
     write_finished(store, study.runs[0])
-    about = {"status": "finished", "diverged_at": None, "points": [], "best": None}
+    about = {"status": "finished", "diverged_at": None, "points": [], "best": None, "kernels": "fused"}
     results = [SimpleNamespace(policy=Policy(run.run_id), **about) for run in study.runs]
     trained = [Trained(run, result, 1.0, "abc", "cpu", 8) for run, result in zip(study.runs, results, strict=True)]  # type: ignore[arg-type]
     played = uw.Evaluation("X-v0", np.ones(1), np.ones(1, np.int64), np.ones(1, bool))
@@ -724,7 +724,9 @@ def test_a_policy_is_written_before_its_record(tmp_path: Path, study: Experiment
         evaluate_and_store(trained, store, workers=1, keep_policies=True)
     assert sorted(order) == sorted(run.run_id for run in study.runs[1:])  # the first one was done
     assert all(run.run_id in store for run in study.runs)
-    versions = store.run(study.runs[1].run_id)["versions"]
+    record = store.run(study.runs[1].run_id)
+    assert (record["agents"], record["device"], record["kernels"]) == (8, "cpu", "fused")
+    versions = record["versions"]
     assert versions["mujoco"] is None and versions["numpy"] == np.__version__
 
 

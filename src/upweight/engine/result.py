@@ -29,6 +29,7 @@ class RunResult(Shown):
     best: Policy | None = None  # of these points: chosen with the simulator
     agreement: Agreement | None = None  # of the policy's actions with logged ones
     holdout: NDArray[np.int64] | None = None  # the episodes that were kept back from the training
+    kernels: str = "xla"  # or "fused": what computed its networks, where it was trained last
 
     @property
     def best_point(self) -> Record | None:
@@ -37,7 +38,8 @@ class RunResult(Shown):
 
     def outcome(self) -> Record:
         """How it ended."""
-        return {"status": self.status, "updates": self.updates, "diverged_at": self.diverged_at}
+        ended = {"status": self.status, "updates": self.updates, "diverged_at": self.diverged_at}
+        return ended | {"kernels": self.kernels}
 
     def to_dict(self) -> Record:
         last = self.metrics[-1] if self.metrics else {}

@@ -229,6 +229,10 @@ class _Task:
     def title(self) -> str:
         return f"{self.runs[0].method.name} x {len(self.runs)}"
 
+    @property
+    def kernels(self) -> str:
+        return "fused" if self.setup.compute.fused else "xla"
+
     @cached_property
     def schedule(self) -> Schedule:
         first = self.runs[0]
@@ -379,6 +383,7 @@ def _results(
             updates=int(progress.num_updates[place]),
             diverged_at=None if lost < 0 else lost,
             metrics=task.metrics_of(number, history),
+            kernels=task.kernels,
         )
         results.append(result)
     return results

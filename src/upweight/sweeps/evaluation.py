@@ -79,4 +79,5 @@ def _record(trained: Trained, evaluation: Evaluation, seconds: float, versions: 
     data: Record = {"data_sha256": trained.data_sha256, "train_seconds": round(trained.train_seconds, 2)}
     data |= {} if trained.holdout is None else {"holdout": trained.holdout}
     about = {"evaluate_seconds": round(seconds, 2), "agents": trained.agents, "device": trained.device}
+    about |= {"kernels": trained.result.kernels}
     return {"spec": trained.run.to_dict(), **outcome, **returns, **data, **about, "versions": versions}

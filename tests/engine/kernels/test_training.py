@@ -1,5 +1,7 @@
 """Whole updates with the kernels (written out in plain JAX) and without."""
 
+import json
+from pathlib import Path
 from typing import Any
 
 import jax
@@ -10,7 +12,7 @@ import upweight as uw
 from support import kernels as written_out
 from support.training import build, dataset_for
 from upweight.engine.algorithm import algorithms
-from upweight.engine.kernels import networks as module
+from upweight.engine.kernels import choice, networks as module
 from upweight.engine.population import Program
 from upweight.engine.schedule import Piece
 
@@ -46,6 +48,20 @@ def test_all_algorithms_use_them(name: str, rows: list[int]) -> None:
     _, fused, agents, data = programs(name)
     jax.make_jaxpr(lambda progress: fused.advance(progress, agents, data, Piece(0, 2)))(fused.start(agents))
     assert set(rows) == {128}
+
+
+def test_a_result_says_what_computed_it(rows: list[int], monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """Also one that is read back, and its folder."""
+    monkeypatch.setattr(choice, "obstacle", lambda compute: None)
+    runs, how = [uw.Run(uw.algorithm_config("bc", batch_size=8))], {"num_updates": 2, "precision": "bfloat16"}
+    for kernels in ("xla", "fused", "fused"):
+        folder = tmp_path / kernels
+        (result,) = uw.train(
+            dataset_for("bc", num_episodes=5), runs, kernels=kernels, output=folder, resume=True, **how
+        )
+        assert result.kernels == kernels
+        assert json.loads((folder / "results.json").read_text())["runs"][0]["kernels"] == kernels
+    assert rows
 
 
 @pytest.mark.parametrize("name", ["iql"])
