@@ -82,7 +82,7 @@ def cql_rows() -> Rows:
         rows.append((f"**{title}**", *[""] * (len(rows[0]) - 1)))
         for (setting, dataset, weighting), scores in sorted(found.items()):
             if setting == title:
-                cells = (f"{score:.2f}" for score in scores.values())
+                cells = (f"{round(score, 2) + 0.0:.2f}" for score in scores.values())  # not -0.00
                 rows.append((f"{dataset}, {weighting}", *cells, _paper("CQL", dataset, weighting)))
     return rows
 

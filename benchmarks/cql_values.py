@@ -1,11 +1,12 @@
 """Do the paper's settings keep CQL's values down on expert data? Ours beside d3rlpy's, update by update: 25 minutes on two cores.
 
     python benchmarks/cql_values.py
+    python benchmarks/cql_values.py --task ant --no-peer --name cql_values_ant
 
-Both learn from the same 300 episodes of HalfCheetah's expert, with small networks and batches: one agent of d3rlpy's, and ours
-with the same weight of the conservative term and with larger ones. d3rlpy 2 sums that term over its two critics where version 1,
-the paper's, takes the mean: half the weight is the same loss. What episodes earn bounds what a policy's actions can be worth:
-the best logged one, were it endless, is worth its mean reward / (1 - discount).
+Both learn from the same 300 episodes of a task's expert (HalfCheetah's), with small networks and batches: one agent of d3rlpy's,
+and ours with the same weight of the conservative term and with larger ones. d3rlpy 2 sums that term over its two critics where
+version 1, the paper's, takes the mean: half the weight is the same loss. What episodes earn bounds what a policy's actions can be
+worth: the best logged one, were it endless, is worth its mean reward / (1 - discount).
 """
 
 import argparse
@@ -69,7 +70,7 @@ def of_ours(dataset: uw.Dataset, updates: int) -> tuple[list[dict[str, Any]], di
 
     runs = [uw.Run(replace(small, conservative_weight=weight)) for weight in WEIGHTS]
     found = uw.train(dataset, runs, num_updates=updates, log_every_updates=EVERY, callbacks=[keep])
-    played = uw.evaluate([each.policy for each in found], "HalfCheetah-v5", episodes=10)
+    played = uw.evaluate([each.policy for each in found], dataset.metadata["env_id"], episodes=10)
     return rows, {weight: round(float(each.score), 3) for weight, each in zip(WEIGHTS, played, strict=True)}
 
 
@@ -83,15 +84,18 @@ def row(who: str, weight: float, updates: int, value: float, gap: float, tempera
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--updates", type=int, default=20_000)
+    parser.add_argument("--task", default="halfcheetah")
+    parser.add_argument("--peer", action=argparse.BooleanOptionalAction, default=True, help="d3rlpy beside ours")
+    parser.add_argument("--name", default="cql_values", help="of the file of results")
     arguments = parser.parse_args()
-    dataset = uw.make_dataset("halfcheetah-expert", steps=300_000)
+    dataset = uw.make_dataset(f"{arguments.task}-expert", steps=300_000)
     bound = float(np.max(dataset.returns / dataset.lengths)) / (1 - algorithm_config("cql").discount)
-    rows = of_d3rlpy(dataset, arguments.updates)
+    rows = of_d3rlpy(dataset, arguments.updates) if arguments.peer else []
     ours, scores = of_ours(dataset, arguments.updates)
-    about = {"dataset": "halfcheetah-expert, 300,000 steps", "hidden_units": HIDDEN, "batch_size": BATCH}
+    about = {"dataset": f"{arguments.task}-expert, 300,000 steps", "hidden_units": HIDDEN, "batch_size": BATCH}
     about |= {"best_logged_value": round(bound, 1), "scores": scores}
     packages = ["upweight", "jax", "d3rlpy", "torch", "numpy", "mujoco"]
-    print(f"wrote {record('cql_values', packages, rows + ours, about=about)}")
+    print(f"wrote {record(arguments.name, packages, rows + ours, about=about)}")
 
 
 if __name__ == "__main__":

@@ -68,7 +68,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="what computes networks in bfloat16: xla, fused (on a Hopper GPU) or auto, the faster of the two (default: auto)",
     )
     parser.add_argument(
-        "--actor-weighting", metavar="NAME", help="let the actor draw with another weighting than the critics"
+        "--actor-weighting",
+        metavar="NAME",
+        help="let the actor draw with another weighting than the critics; IQL on replay data: --weighting uniform "
+        "--actor-weighting rw (docs/results.md)",
     )
     parser.add_argument("--reweight", action="store_true", help="draw uniformly and weight the losses instead")
     parser.add_argument("--max-agents", type=int, help="train at most this many together (default: as many as fit)")
