@@ -71,7 +71,7 @@ def test_where_cql_diverged() -> None:
 
 
 def test_values_of_cql_run_away() -> None:
-    """At the paper's weight of the conservative term; d3rlpy's as ours."""
+    """At the paper's weight of the conservative term, in HalfCheetah; d3rlpy's as ours."""
     text, about = text_of("docs/results.md"), json.loads((RESULTS / "cql_values.json").read_text())
     found = {(row["who"], row["conservative_weight"], row["updates"]): row for row in about["results"]}
     last, peer = found["upweight", 5.0, 20_000], found["d3rlpy", 5.0, 20_000]
@@ -90,6 +90,16 @@ def test_values_of_cql_run_away() -> None:
     strong = found["upweight", 50.0, 20_000]
     assert f"({strong['conservative_gap']:.1f}), with values of {strong['value_of_policy']:.0f}." in text
     assert f"none of these policies scores above {max(about['scores'].values()):.2f}" in text
+    shown = []
+    for name in ("cql_values_ant", "cql_values_walker2d"):
+        (last,) = [row for row in stored(name) if (row["conservative_weight"], row["updates"]) == (5.0, 20_000)]
+        bound = json.loads((RESULTS / f"{name}.json").read_text())["best_logged_value"]
+        assert last["value_of_policy"] < 0.8 * bound and last["conservative_gap"] < 0
+        shown.append((last["value_of_policy"], bound, last["conservative_gap"]))
+    values, bounds, gaps = zip(*shown, strict=True)
+    assert "values come to {:.0f} and {:.0f}, where the best logged".format(*values) in text
+    assert "worth {:.0f} and {:.0f}, and sampled actions".format(*bounds) in text
+    assert "stay below logged ones ({:.2f} and {:.2f};".format(*gaps) in text
 
 
 def test_cql_learns_with_a_stronger_conservative_term(causes_page: Any) -> None:
