@@ -37,9 +37,8 @@ class RunResult(Shown):
         return best_point(self.points) if self.points else None
 
     def outcome(self) -> Record:
-        """How it ended."""
-        ended = {"status": self.status, "updates": self.updates, "diverged_at": self.diverged_at}
-        return ended | {"kernels": self.kernels}
+        """How it ended, and what computed it."""
+        return {name: getattr(self, name) for name in ("status", "updates", "diverged_at", "kernels")}
 
     def to_dict(self) -> Record:
         last = self.metrics[-1] if self.metrics else {}

@@ -78,6 +78,6 @@ def _record(trained: Trained, evaluation: Evaluation, seconds: float, versions: 
     returns |= {} if trained.run.evaluate_every is None else {"points": trained.result.points}
     data: Record = {"data_sha256": trained.data_sha256, "train_seconds": round(trained.train_seconds, 2)}
     data |= {} if trained.holdout is None else {"holdout": trained.holdout}
-    about = {"evaluate_seconds": round(seconds, 2), "agents": trained.agents, "device": trained.device}
-    about |= {"kernels": trained.result.kernels}
-    return {"spec": trained.run.to_dict(), **outcome, **returns, **data, **about, "versions": versions}
+    how = {"agents": trained.agents, "device": trained.device, "kernels": trained.result.kernels, "versions": versions}
+    about = {"spec": trained.run.to_dict(), **outcome, **returns, **data}
+    return {**about, "evaluate_seconds": round(seconds, 2), **how}
