@@ -131,7 +131,7 @@ def test_critics_lose_on_replays_and_the_actor_does_not(causes_page: Any) -> Non
 
 
 def test_a_second_training_is_as_far_as_a_second_seed() -> None:
-    """IQL with the fused kernels, 187 runs in two processes."""
+    """IQL with the fused kernels, 187 runs."""
     again = {run["run_id"]: run for run in open_store(RESULTS / "settings_again.jsonl").runs()}
     first = {
         run["run_id"]: run
@@ -145,7 +145,7 @@ def test_a_second_training_is_as_far_as_a_second_seed() -> None:
         seeds.setdefault(json.dumps([run["spec"]["data"]["name"], run["spec"]["weighting"]]), []).append(run["score"])
     apart = fmean(abs(a - b) for scores in seeds.values() for i, a in enumerate(scores) for b in scores[:i])
     text, means = text_of("docs/results.md"), pairs.mean(0)
-    assert f"{len(again)} runs of IQL on Hopper's medium mixes were trained in two processes" in text
+    assert f"{len(again)} runs of IQL on Hopper's medium mixes were trained twice" in text
     assert f"Their means agree ({means[0]:.2f} and {means[1]:.2f})" in text
     assert f"runs are {np.abs(np.diff(pairs)).mean():.2f} apart on average" in text
     assert f"hardly less than two seeds are ({apart:.2f})." in text
@@ -160,5 +160,6 @@ def test_why_a_second_training_is_another() -> None:
     assert all(len(actions) == 1 for caches in found.values() for actions in caches.values())  # by the cache
     several = {kind for kind, caches in found.items() if len(set.union(*caches.values())) > 1}
     assert several == {("fused", "bfloat16", ""), ("xla", "float32", "")}
-    assert {len(caches) for caches in found.values()} == {2} and ("xla", "float32", "untuned") not in found
-    assert ("fused", "bfloat16", "--xla_gpu_autotune_level=0") in found
+    assert {len(caches) for caches in found.values()} == {2}
+    untuned = {kind[:2] for kind in found if kind[2] == "--xla_gpu_autotune_level=0"}
+    assert untuned == {("fused", "bfloat16"), ("xla", "bfloat16")}  # "float32 was not tried with that flag"
