@@ -56,6 +56,17 @@ def test_reasons_that_samplers_do_not_meet(store: Store) -> None:
     )
 
 
+def test_runs_at_unusual_settings_alone(store: Store) -> None:
+    """A sweep of temperatures without the usual one: the whole report can be drawn."""
+    for temperature in (0.05, 0.2):
+        add_runs(store, "hopper-expert-random-5", {"name": "rw", "temperature": temperature}, [0.5, 0.6])
+    found = figures(store)
+    assert found["sigma"].missing == (
+        "all runs on mixed datasets are at other temperatures or percentages than the usual ones"
+    )
+    assert found["temperature"].pictures and draw_overview(collect(store), INTERVALS).label
+
+
 def test_the_medium_panel_has_the_full_expert_too(study: Results) -> None:
     figure = draw_sigma(study, INTERVALS, "BC").figure
     expert, medium = figure.axes

@@ -73,6 +73,8 @@ def draw_sigma(results: Results, intervals: Intervals, method: str) -> Drawing:
     if not mixes:
         raise NothingToDraw("there are no runs on mixed datasets (such as hopper-expert-random-5)")
     weightings = results.usual_weightings(method, mixes)
+    if not weightings:
+        raise NothingToDraw("all runs on mixed datasets are at other temperatures or percentages than the usual ones")
     common = results.comparable(method, [weighting.name for weighting in weightings], mixes)
     if not common:
         raise NothingToDraw(why_nothing_shared(results, method, weightings, mixes))
