@@ -20,8 +20,8 @@ from typing import Any
 import upweight as uw
 from measure import record
 from sweep import collect, hash_of_returns
-from upweight.studies.experiment_file import Experiment
-from upweight.sweeps.executor import LocalExecutor
+from upweight.lab.study.experiment_file import Experiment
+from upweight.lab.sweep.executor import LocalExecutor
 
 STUDY = """\
 updates = {updates}

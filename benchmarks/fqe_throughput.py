@@ -24,7 +24,7 @@ import upweight as uw
 from measure import record
 from train_throughput import ACTION, OBSERVATION, make_dataset
 from upweight.base.progress import listening
-from upweight.engine.fqe import evaluate_policies
+from upweight.lab.select.fqe import evaluate_policies
 
 SEEDS, BATCH, HIDDEN, UPDATES_OF_A_CRITIC = 5, 256, 256, 60_000
 

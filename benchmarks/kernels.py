@@ -32,9 +32,9 @@ import numpy as np
 
 import train_throughput as throughput
 from measure import record
-from upweight.engine.kernels.networks import networks
-from upweight.engine.nn import Linear
-from upweight.engine.population import Program
+from upweight.lab.train.kernels.networks import networks
+from upweight.lab.train.nn import Linear
+from upweight.lab.train.population import Program
 
 # agents, networks of each, rows, inputs, hidden layers, outputs
 SHAPES = [

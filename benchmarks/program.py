@@ -25,11 +25,11 @@ from jax.sharding import SingleDeviceSharding
 import train_throughput as throughput
 import upweight as uw
 from measure import record
-from upweight.engine.algorithm import find_algorithm
-from upweight.engine.population import Program
-from upweight.engine.prepare import make_agents, make_data, make_parts, make_setup
-from upweight.engine.run import algorithm_config
-from upweight.engine.schedule import make_schedule
+from upweight.lab.train.algorithm import find_algorithm
+from upweight.lab.train.population import Program
+from upweight.lab.train.prepare import make_agents, make_data, make_parts, make_setup
+from upweight.lab.train.run import algorithm_config
+from upweight.lab.train.schedule import make_schedule
 
 CORES, BANDWIDTH = 132, 4.1e12  # multiprocessors; bytes a second, as Adam's passes reach them
 H200 = f"""
@@ -75,7 +75,7 @@ def compile_for_h200(name: str, agents: int, kernels: str) -> tuple[str, int]:
     method, config, dataset = find_algorithm(name), algorithm_config(name), throughput.make_dataset(200_000)
     runs = [uw.Run(config, uw.ReturnWeighting(), seed) for seed in range(agents)]
     with (
-        patch("upweight.engine.kernels.choice.obstacle", return_value=None),
+        patch("upweight.lab.train.kernels.choice.obstacle", return_value=None),
         patch("jax.default_backend", return_value="gpu"),
         patch("jax.devices", return_value=[SimpleNamespace(core_count=CORES)]),
     ):

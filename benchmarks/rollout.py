@@ -16,9 +16,9 @@ import numpy as np
 
 import upweight as uw
 from measure import record
-from upweight.rollout.block import episode_streams, make_block, play
-from upweight.rollout.evaluate import evaluate
-from upweight.rollout.processes import run_tasks
+from upweight.lab.play.block import episode_streams, make_block, play
+from upweight.lab.play.evaluate import evaluate
+from upweight.lab.play.processes import run_tasks
 
 TASKS = ["Hopper-v5", "HalfCheetah-v5", "Walker2d-v5", "Ant-v5"]
 HIDDEN = (256, 256)

@@ -19,12 +19,12 @@ import jax
 
 import upweight as uw
 from measure import record
-from upweight.engine.schedule import choose_interval
-from upweight.recipes.make import SharedData, make_shared_data
-from upweight.studies.experiment_file import Experiment, find_experiment, read_experiment
-from upweight.studies.run_spec import config_of
-from upweight.studies.store import StoreReader
-from upweight.sweeps.packing import Population, pack
+from upweight.lab.recipes.make import SharedData, make_shared_data
+from upweight.lab.study.experiment_file import Experiment, find_experiment, read_experiment
+from upweight.lab.study.run_spec import config_of
+from upweight.lab.study.store import StoreReader
+from upweight.lab.sweep.packing import Population, pack
+from upweight.lab.train.schedule import choose_interval
 from upweight.weightings.registry import weighting_from_dict
 
 TARGET = 0.15

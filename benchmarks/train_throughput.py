@@ -19,11 +19,11 @@ import numpy as np
 
 import upweight as uw
 from measure import record
-from upweight.engine.population import Agents, Program
-from upweight.engine.prepare import make_agents, make_data, make_parts, make_setup
-from upweight.engine.run import algorithm_config
-from upweight.engine.sampling import EpisodeLayout
-from upweight.engine.schedule import make_schedule
+from upweight.lab.train.population import Agents, Program
+from upweight.lab.train.prepare import make_agents, make_data, make_parts, make_setup
+from upweight.lab.train.run import algorithm_config
+from upweight.lab.train.sampling import EpisodeLayout
+from upweight.lab.train.schedule import make_schedule
 
 OBSERVATION, ACTION = 11, 3
 PEAKS = {  # device kind: (float32 as TF32, taken as half of bfloat16), bfloat16 and copy bandwidth as measured

@@ -37,7 +37,7 @@ BROWSERS = ("chromium", "chromium-browser", "google-chrome")
 @pytest.fixture
 def store(tmp_path: Path) -> Any:
     """An empty store of results."""
-    from upweight.studies.store import Store
+    from upweight.lab.study.store import Store
 
     return Store(tmp_path / "results", create=True)
 

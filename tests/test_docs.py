@@ -8,13 +8,12 @@ import shutil
 from collections.abc import Iterator
 from dataclasses import asdict
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 import upweight as uw
 from upweight.cli.main import main
-from upweight.studies.experiment_file import suite_names
+from upweight.lab.study.experiment_file import suite_names
 
 ROOT = Path(__file__).parents[1]
 PAGES = sorted([*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md")])
@@ -28,7 +27,7 @@ def blocks(page: Path) -> list[tuple[str, str]]:
 @pytest.fixture
 def own_algorithms() -> Iterator[None]:
     """What a page adds is forgotten after it."""
-    from upweight.engine.algorithm import algorithms
+    from upweight.lab.train.algorithm import algorithms
 
     yield
     algorithms.cache_clear()
@@ -98,8 +97,8 @@ def test_names_in_the_text_exist(page: Path) -> None:
 
 
 def test_every_plug_in_is_in_the_docs() -> None:
-    from upweight.engine.algorithm import algorithms
     from upweight.io.registry import formats
+    from upweight.lab.train.algorithm import algorithms
     from upweight.weightings.registry import weighting_classes
 
     concepts, formats_page = ((ROOT / "docs" / name).read_text() for name in ("concepts.md", "formats.md"))
@@ -123,7 +122,7 @@ def table_rows(page: str, head: str) -> list[list[str]]:
 
 
 def test_every_key_of_an_experiment_is_in_the_docs() -> None:
-    from upweight.studies.grid import KEYS, Grid
+    from upweight.lab.study.grid import KEYS, Grid
 
     shown = {cells[0].strip("`"): cells[1].strip("`") for cells in table_rows("docs/experiments.md", "key")}
     assert shown.keys() == KEYS.keys()
@@ -147,23 +146,3 @@ def test_scales_are_those_of_the_suites() -> None:
 def test_what_git_leaves_out_is_what_the_pages_write() -> None:
     ignored = (ROOT / ".gitignore").read_text().split()
     assert {".venv/", "/demo*/", "/runs/", "/results/", "/report*"} <= set(ignored)
-
-
-def test_speeds_told_in_words_are_those_stored() -> None:
-    def stored(name: str) -> list[dict[str, Any]]:
-        return json.loads((ROOT / "benchmarks" / "results" / f"{name}.json").read_text())["results"]
-
-    readme = " ".join((ROOT / "README.md").read_text().split())
-    rate = {
-        (row["algorithm"], row["agents"]): row["agent_updates_per_s"]
-        for row in stored("train_throughput_h200")
-        if (row["who"], row["dtype"]) == ("upweight", "float32")
-    }
-    bc, td3_bc, iql, cql = (256 * rate[name, 1] / rate[name, 256] for name in ("bc", "td3_bc", "iql", "cql"))
-    assert f"{bc:.0f} (BC), {td3_bc:.0f} (TD3+BC), {iql:.0f} (IQL) or {cql:.0f} (CQL)" in readme
-    moves = [row["painted_ms"]["median"] for row in stored("explorer") if row["task"] == "a move of the slider"]
-    assert max(moves) < 50 and "shows within 50 ms" in (ROOT / "docs" / "explore.md").read_text()
-    ours = [row for row in stored("sampling") if row["method"] == "upweight EpisodeSampler"]
-    usual, large = ([row["ratio_to_uniform"] for row in ours if row["batch"] == batch] for batch in (256, 65_536))
-    assert max(usual) < 2 and "in [less than twice](#how-fast) the time of uniform sampling" in readme
-    assert f"65,536 indices at once take {min(large):.1f} to {max(large):.1f} times as long" in readme

@@ -19,7 +19,7 @@ from support.results import make_study
 ROOT = Path(__file__).parents[1]
 PAPER = ("mixed", "regular", "stochastic", "temperature", "percentage", "official_iql", "official_antmaze")
 SUITES = ("demo", *(f"paper/{name}" for name in PAPER))
-POLICIES = ROOT / "src" / "upweight" / "recipes" / "policies"
+POLICIES = ROOT / "src" / "upweight" / "lab" / "recipes" / "policies"
 HEAVY = ("jax", "torch", "gymnasium", "h5py", "pyarrow", "pandas", "matplotlib", "minari", "scipy", "mujoco", "loky")
 
 
@@ -133,8 +133,8 @@ def test_the_wheel_works_outside_the_tree(tmp_path: Path) -> None:
     expected = {f"upweight/{p.relative_to(ROOT / 'src' / 'upweight')}" for p in (ROOT / "src").rglob("*.py")}
     policies = {f"upweight/{p.relative_to(ROOT / 'src' / 'upweight')}" for p in POLICIES.rglob("*") if p.is_file()}
     assert len(policies) > 60
-    suites = {f"upweight/studies/suites/{name}.toml" for name in SUITES}
-    tables = {"upweight/paper/rpsv.csv", "upweight/paper/scores.csv", "upweight/report/page.html"} | suites
+    suites = {f"upweight/lab/study/suites/{name}.toml" for name in SUITES}
+    tables = {f"upweight/lab/report/{name}" for name in ("paper/rpsv.csv", "paper/scores.csv", "page.html")} | suites
     tables |= {f"upweight/explorer/{p.name}" for p in (ROOT / "src" / "upweight" / "explorer").glob("*.[hjc]*")}
     assert packaged == expected | policies | tables | {"upweight/py.typed", "upweight/__init__.pyi"}
     # Not the editable install: site-packages joins the path without its .pth files being processed.

@@ -21,7 +21,7 @@ from upweight.cli.main import COMMANDS, main as upweight
 
 ROOT = Path(__file__).parents[1]
 PAGES = (*ROOT.glob("*.md"), ROOT / "docs")
-RESULTS = ROOT / "benchmarks" / "results" / "demo_seed0.jsonl"
+RESULTS = ROOT / "reproduction" / "results" / "demo_seed0.jsonl"
 LAST_FOUND = "---\nsearch:\n  boost: 0.05\n---\n\n"  # it names everything, and is what nobody searches for
 LINK = re.compile(r"\]\(([^)#:]+)(?:#[^)]*)?\)")
 
@@ -51,8 +51,8 @@ def linked_files() -> set[Path]:
     return {path for path in found if path.parts[0] != "docs" and path.suffix != ".md"}
 
 
-def command_help(command: object) -> str:
-    name, said = command.NAME, io.StringIO()  # type: ignore[attr-defined]
+def command_help(name: str) -> str:
+    said = io.StringIO()
     with contextlib.redirect_stdout(said), contextlib.suppress(SystemExit):
         upweight([name, "--help"])
     return f"## upweight {name}\n\n```text\n{said.getvalue()}```"

@@ -63,7 +63,7 @@ def train(ds: uw.Dataset, path: Path) -> object:
         (inspect, "upweight.inspection.report.look_at_starts", "inspecting"),
         (batches, "upweight.weightings.return_weighting.ReturnWeighting.weigh", "weighting"),
         (batches, "upweight.samplers.alias.build_alias_table", "a sampler over the episodes"),
-        (train, "upweight.engine.train.make_data", "training"),
+        (train, "upweight.lab.train.train.make_data", "training"),
     ],
 )
 def test_what_was_needed_and_what_to_do(
@@ -101,7 +101,7 @@ def test_memory_is_short_in_many_words(error: Exception, is_of_memory: bool) -> 
 _LIMITED = """
 import resource, sys
 import upweight as uw
-import upweight.inspection.report, upweight.recipes.make
+import upweight.inspection.report, upweight.lab.recipes.make
 grown = next(int(line.split()[1]) for line in open("/proc/self/status") if line.startswith("VmSize")) * 1024
 resource.setrlimit(resource.RLIMIT_AS, (grown + (60 << 20),) * 2)
 work = {

@@ -18,7 +18,7 @@ import pytest
 
 import upweight as uw
 from support.datasets import random_dataset
-from upweight.cli.main import main
+from upweight.cli.main import COMMANDS, main
 from upweight.cli.terminal import command_name
 from upweight.data.holdout import held_out_episodes
 from upweight.weightings.registry import weighting_classes
@@ -502,7 +502,7 @@ def test_help_of_report_says_what_bold_means(capsys: pytest.CaptureFixture[str])
 
 
 def test_help_of_sweep_names_every_suite(capsys: pytest.CaptureFixture[str]) -> None:
-    from upweight.studies.experiment_file import suite_names
+    from upweight.lab.study.experiment_file import suite_names
 
     with pytest.raises(SystemExit):
         main(["sweep", "--help"])
@@ -543,7 +543,7 @@ def test_who_interrupts_is_told_how_to_go_on(
     def stop(_: object) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(f"upweight.cli.{arguments[0]}.run", stop)
+    monkeypatch.setattr(f"{COMMANDS[arguments[0]]}.run", stop)
     assert run(*arguments) == 130
     assert message in capsys.readouterr().err
 

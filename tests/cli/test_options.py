@@ -13,8 +13,8 @@ from support.rollout import make_policy
 from upweight.base.errors import WeightingError
 from upweight.cli.main import main
 from upweight.cli.options import add_evaluate_every, count, parse_settings
-from upweight.engine.algorithm import find_algorithm
-from upweight.studies.store import Store
+from upweight.lab.study.store import Store
+from upweight.lab.train.algorithm import find_algorithm
 from upweight.weightings.registry import make_weighting
 
 

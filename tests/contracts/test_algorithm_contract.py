@@ -12,8 +12,8 @@ import pytest
 
 import upweight as uw
 from support.training import build, dataset_for, draws, leaves, parameters, small_config
-from upweight.engine.algorithm import algorithms
-from upweight.engine.schedule import Piece
+from upweight.lab.train.algorithm import algorithms
+from upweight.lab.train.schedule import Piece
 
 pytestmark = pytest.mark.slow
 every = pytest.mark.parametrize("name", list(algorithms()))

@@ -8,7 +8,7 @@ import scipy.stats
 import upweight as uw
 from support.datasets import with_returns
 from upweight.base.text import number
-from upweight.paper.tables import paper_rpsv, paper_scores
+from upweight.lab.report.paper.tables import paper_rpsv, paper_scores
 
 rng = np.random.default_rng(0)
 

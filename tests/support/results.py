@@ -8,8 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from upweight.studies.run_spec import DataSpec, RunSpec
-from upweight.studies.store import Store
+from upweight.lab.study.run_spec import DataSpec, RunSpec
+from upweight.lab.study.store import Store
 
 ENVIRONMENTS = {"hopper": "Hopper-v5", "walker2d": "Walker2d-v5", "cartpole": "upweight/StochasticCartPole-v1"}
 SAMPLERS: dict[str, dict[str, Any]] = {

@@ -9,7 +9,7 @@ import numpy as np
 from gymnasium.envs.classic_control import CartPoleEnv
 
 import upweight as uw
-from upweight.rollout.block import Episode, make_block, play
+from upweight.lab.play.block import Episode, make_block, play
 
 SHORT_CHEETAH = "upweight-tests/ShortHalfCheetah-v0"
 

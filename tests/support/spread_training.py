@@ -9,7 +9,7 @@ import pytest
 
 import upweight as uw
 from support.training import dataset_for, parameters, small_config
-from upweight.engine.train import TrainingPaused
+from upweight.lab.train.train import TrainingPaused
 
 
 def main(folder: Path) -> None:

@@ -8,10 +8,10 @@ import numpy as np
 
 import upweight as uw
 from support.datasets import random_dataset
-from upweight.engine.algorithm import algorithms
-from upweight.engine.fqe import FQEConfig
-from upweight.engine.population import Program
-from upweight.engine.prepare import make_agents, make_data, make_parts, make_setup
+from upweight.lab.select.fqe import FQEConfig
+from upweight.lab.train.algorithm import algorithms
+from upweight.lab.train.population import Program
+from upweight.lab.train.prepare import make_agents, make_data, make_parts, make_setup
 
 SMALL: dict[str, Any] = {"hidden_units": (8, 8), "batch_size": 8}
 

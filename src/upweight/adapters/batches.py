@@ -14,7 +14,7 @@ from upweight.base.errors import AdapterError
 from upweight.base.optional import require
 from upweight.base.text import Shown
 from upweight.data.dataset import Dataset, Transitions
-from upweight.loading import AnyDataset, as_dataset
+from upweight.io.loading import AnyDataset, as_dataset
 
 _LIBRARIES = {"numpy": "", "torch": "torch", "jax": "train"}  # and the extra that brings it
 _WINDOW_BYTES = 64 << 20  # gathered at a time from files that are read in groups of rows

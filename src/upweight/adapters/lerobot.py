@@ -19,7 +19,7 @@ from upweight.base.checks import whole_number
 from upweight.base.errors import AdapterError, UpweightWarning
 from upweight.data.validate import as_weights
 from upweight.io.lerobot import IN_PLACE, EpisodeWeights, episode_numbers, read_weights
-from upweight.loading import load
+from upweight.io.loading import load
 from upweight.samplers.episode import EpisodeSampler
 from upweight.weightings.registry import weighting_classes
 

@@ -21,8 +21,8 @@ from upweight.data.dataset import Dataset
 from upweight.data.mix import concat
 from upweight.data.segment import segment_by_id
 from upweight.data.validate import as_flags, as_rewards
+from upweight.io.loading import load
 from upweight.io.packed import is_packed
-from upweight.loading import load
 
 Columns = dict[str, NDArray[Any]]  # [R, ...] under RLlib's own names
 

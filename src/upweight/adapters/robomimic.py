@@ -13,8 +13,8 @@ from upweight.adapters.draws import GivenWeighting, episode_weights
 from upweight.adapters.epochs import EpochSampler
 from upweight.base.errors import AdapterError
 from upweight.data.validate import as_weights
+from upweight.io.loading import load
 from upweight.io.robomimic_hdf5 import demo_names
-from upweight.loading import load
 from upweight.samplers.episode import EpisodeSampler
 
 _NEEDED = ("hdf5_path", "demos", "_demo_id_to_start_indices", "total_num_sequences")

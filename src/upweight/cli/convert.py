@@ -5,7 +5,6 @@ import argparse
 from upweight.cli import options
 from upweight.cli.terminal import print_json
 
-NAME = "convert"
 HELP = "write a dataset in another format"
 EXAMPLES = """\
 examples:

@@ -8,7 +8,6 @@ from upweight.base.errors import ConfigError
 from upweight.cli import options
 from upweight.explorer.page import explore
 
-NAME = "explore"
 HELP = "a page with a slider on which to see what weighting does to a dataset"
 AFTER_INTERRUPTION = "no page was written"
 EXAMPLES = """\

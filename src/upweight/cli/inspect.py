@@ -11,7 +11,6 @@ from upweight.inspection.report import inspect
 from upweight.weightings.return_weighting import ReturnWeighting
 from upweight.weightings.weighting import resolve_weights
 
-NAME, ALIASES = "inspect", ("suggest",)
 HELP = "what is in a dataset, and what weighting would gain"
 EXAMPLES = """\
 examples:

@@ -4,22 +4,25 @@ import argparse
 import os
 import re
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from importlib import import_module
 
 from upweight import __version__
+from upweight.base import lab
 from upweight.base.errors import UpweightError, naming_memory
 from upweight.base.interrupts import answering, terminated_as_interrupted
 from upweight.base.names import hint
 from upweight.base.progress import ProgressBar, ProgressLog, listening
 from upweight.cli.terminal import INTERRUPTED, answer_interrupt, print_error, show_warnings_as_lines
 
-_NAMES = "demo inspect explore make mix convert pack weights train evaluate select sweep report replicate"  # as --help has them
-COMMANDS = tuple(import_module(f"upweight.cli.{name}") for name in _NAMES.split())
+_ORDER = "demo inspect explore make mix convert pack weights train evaluate select sweep report replicate"  # of --help
+COMMANDS = {name: lab.COMMANDS.get(name, f"upweight.cli.{name}") for name in _ORDER.split()}  # the module of each
+ALIASES = {"suggest": "inspect"}
 BAD_INPUT = 2
 
 
-def build_parser() -> argparse.ArgumentParser:
+def build_parser(names: Iterable[str]) -> argparse.ArgumentParser:
+    """The parser of these commands, whose modules are imported."""
     parser = argparse.ArgumentParser(
         prog="upweight",
         description="Get the best policy out of a mixed offline RL dataset: measure, re-weight, sample trajectories.",
@@ -27,10 +30,11 @@ def build_parser() -> argparse.ArgumentParser:
     )
     parser.add_argument("--version", action="version", version=f"upweight {__version__}")
     commands = parser.add_subparsers(metavar="COMMAND", required=True)
-    for command in COMMANDS:
+    for name in names:
+        command = import_module(COMMANDS[name])
         sub = commands.add_parser(
-            command.NAME,
-            aliases=getattr(command, "ALIASES", ()),
+            name,
+            aliases=[alias for alias, meant in ALIASES.items() if meant == name],
             help=command.HELP,
             description=command.HELP[0].upper() + command.HELP[1:] + ".",
             epilog=command.EXAMPLES,
@@ -38,7 +42,7 @@ def build_parser() -> argparse.ArgumentParser:
         )
         command.add_arguments(sub)
         after = getattr(command, "AFTER_INTERRUPTION", "nothing was written")  # commands that keep what they did say so
-        sub.set_defaults(called=command.NAME, run=command.run, after_interruption=after, usage=sub.format_usage)
+        sub.set_defaults(called=name, run=command.run, after_interruption=after, usage=sub.format_usage)
     return parser
 
 
@@ -53,11 +57,12 @@ def _about_unknown(word: str, parsed: argparse.Namespace) -> str:
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command line; returns the exit code (2 for bad input, or where something failed)."""
     words = list(sys.argv[1:] if arguments is None else arguments)
-    names = [name for command in COMMANDS for name in (command.NAME, *getattr(command, "ALIASES", ()))]
-    if words and not words[0].startswith("-") and words[0] not in names:
-        print_error(f"no command {words[0]!r}; {hint(words[0], names)}")
+    first = words[0] if words else "--help"
+    if not first.startswith("-") and first not in {**COMMANDS, **ALIASES}:
+        print_error(f"no command {first!r}; {hint(first, [*COMMANDS, *ALIASES])}")
         return BAD_INPUT
-    parsed, unknown = build_parser().parse_known_args(words)
+    asked = COMMANDS if first.startswith("-") else [ALIASES.get(first, first)]  # one command imports no other
+    parsed, unknown = build_parser(asked).parse_known_args(words)
     if unknown:
         print_error(_about_unknown(unknown[0], parsed))
         return BAD_INPUT

@@ -6,7 +6,6 @@ from upweight.cli import options
 from upweight.cli.terminal import print_json
 from upweight.data.mix import mix
 
-NAME = "mix"
 HELP = "mix good episodes into poor ones, as the paper's datasets are made"
 EXAMPLES = """\
 examples:

@@ -14,9 +14,9 @@ from typing import Any, get_args, get_type_hints
 from upweight.base.errors import DatasetError, WeightingError
 from upweight.data.dataset import Dataset
 from upweight.data.table import CHOICES, SEVERAL
+from upweight.io.loading import load
 from upweight.io.registry import formats, save, writable
 from upweight.io.table import CSV
-from upweight.loading import load
 from upweight.weightings.registry import make_weighting, weighting_classes
 from upweight.weightings.weighting import Weighting
 

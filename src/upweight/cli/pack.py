@@ -7,10 +7,9 @@ from upweight.base.errors import DatasetError
 from upweight.base.text import size
 from upweight.cli import options
 from upweight.cli.terminal import print_json
-from upweight.loading import load
-from upweight.packing import DTYPES, plan_packing
+from upweight.io.loading import load
+from upweight.io.packing import DTYPES, plan_packing
 
-NAME = "pack"
 HELP = "write datasets of any size into one folder that is opened at once and read a few rows at a time"
 EXAMPLES = """\
 examples:

@@ -12,7 +12,6 @@ from upweight.io.lerobot import IN_PLACE, is_lerobot, write_weights
 from upweight.io.weights_file import save_weights
 from upweight.weightings.weighting import resolve_weights
 
-NAME = "weights"
 HELP = "write episode weights to a file, for your own training loop"
 EXAMPLES = """\
 examples:

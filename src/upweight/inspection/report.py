@@ -19,7 +19,7 @@ from upweight.inspection.effect import Effect, Good, describe_weighting, good_ep
 from upweight.inspection.starts import Starts, look_at_starts, varying_starts
 from upweight.inspection.suggestion import Suggestion, suggest_from
 from upweight.inspection.text import render, render_html
-from upweight.loading import AnyDataset, as_dataset
+from upweight.io.loading import AnyDataset, as_dataset
 from upweight.weightings.advantage_weighting import AdvantageWeighting
 from upweight.weightings.half import Half
 from upweight.weightings.return_weighting import ReturnWeighting

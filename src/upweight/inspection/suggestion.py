@@ -36,7 +36,7 @@ from upweight.inspection.choice import (
 )
 from upweight.inspection.effect import Good, describe_weighting, good_episodes, mass_per_start
 from upweight.inspection.starts import Starts, look_at_starts
-from upweight.loading import AnyDataset, as_dataset
+from upweight.io.loading import AnyDataset, as_dataset
 from upweight.weightings.advantage_weighting import NOISE
 from upweight.weightings.uniform import Uniform
 from upweight.weightings.weighting import Weighting

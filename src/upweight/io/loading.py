@@ -1,0 +1,132 @@
+"""The one ``load``: a file, a Minari dataset, or a dataset by name; and what else will do where a dataset is wanted."""
+
+import os
+import re
+from collections.abc import Mapping
+from importlib import import_module
+from pathlib import Path
+from typing import Any
+
+from numpy.typing import ArrayLike, NDArray
+
+from upweight.base.errors import DatasetError
+from upweight.base.lab import from_lab
+from upweight.base.names import closest
+from upweight.data.dataset import Dataset
+from upweight.data.table import KEYS
+from upweight.io import table
+from upweight.io.format import reading
+from upweight.io.guard import look_first
+from upweight.io.registry import load as load_file, locate
+
+AnyDataset = Dataset | str | os.PathLike[str] | Any  # Any: a frame, or a dataset of another library (as_dataset)
+_FRAMES = ("pandas", "polars", "pyarrow")
+_ADAPTED = ("d3rlpy", "minari")  # libraries whose adapter has an as_dataset of its own
+_PLAIN_NAME = re.compile(r"[a-z0-9]+(-[a-z0-9]+)+")  # no folder, no suffix
+
+
+def load(
+    name: str | os.PathLike[str] | Any,
+    *,
+    format: str | None = None,
+    horizon: int | None = None,
+    num_actions: int | None = None,
+    success: str | ArrayLike | None = None,
+    score: str | ArrayLike | None = None,
+    steps: int | None = None,
+    seed: int | None = None,
+    workers: int | None = None,
+    guard: bool = False,
+    **options: Any,
+) -> Dataset:
+    """Read a dataset: a file or folder, ``minari:<id>``, a frame, or the name of a recipe such as ``hopper-expert``.
+
+    A recipe (:func:`make_dataset`) takes ``steps``, ``seed`` and ``workers``. For files, the format is recognised by
+    content; ``format`` overrides that. ``horizon`` is the environment's time limit in steps: truncated episodes shorter
+    than it were cut by the collector and are marked incomplete (replay-buffer datasets flag such cuts as time-outs).
+    ``num_actions`` is the number of discrete actions, where the file does not know it and some are never taken.
+    ``success`` names flags that tell successful episodes (a column such as LeRobot's "next.success", or "success" for short; an
+    entry of the episodes' metadata), or is an array of them: they take the place of rewards (:meth:`Dataset.with_success`).
+    ``score``, in their place too, is a number per episode: an array; the name of a column (an episode's last value counts: a
+    rating, progress) or of an entry of the episodes' metadata; or "smoothness", of the motion (:mod:`upweight.data.score`).
+    ``guard`` looks at HDF5 and Minari in a process of its own first (some 0.2 s): damaged files crash libhdf5 or keep it busy.
+    Of a table (CSV, Parquet of your own, a pandas, polars or Arrow frame) ``options`` say which column is what, as in
+    :meth:`Dataset.from_frame`; else they go to the format's reader: ``index=True`` for Parquet larger than memory.
+
+    Examples:
+        >>> uw.save(ds, "log.npz")
+        []
+        >>> uw.load("log.npz")
+        Dataset(episodes=8, steps=24, observations=(1,), actions='continuous (1,)', source='log.npz')
+    """
+    given: dict[str, Any] = {
+        "format": format,
+        "horizon": horizon,
+        "num_actions": num_actions,
+        "success": success,
+        "score": score,
+    }
+    if not isinstance(name, str | os.PathLike):
+        return load_file(name, **given, **options)
+    text = os.fspath(name)
+    if is_recipe(text):
+        if options or any(option is not None for option in given.values()):
+            raise DatasetError(f"{text}: is made, not read from a file; it takes steps, seed and workers only")
+        return from_lab("make_dataset")(text, steps=steps, seed=seed or 0, workers=workers)
+    if steps is not None or seed is not None or workers is not None:
+        raise DatasetError(f"{text}: steps, seed and workers are for datasets made by name, such as hopper-expert")
+    if guard:
+        named = {
+            key: value
+            for key, value in given.items()
+            if key in ("format", "success", "score") and isinstance(value, str)
+        }
+        look_first(text, **named, **options)
+    return load_file(text, **given, **options)
+
+
+def load_beside(name: str | os.PathLike[str], part: str, columns: str, **options: Any) -> NDArray[Any]:
+    """[M, ...] numbers in ``columns`` of the table that ``load(name, **options)`` reads, in the order of the dataset's steps.
+
+    ``columns`` is one, or what several begin with; messages call them ``part``.
+    """
+    text = os.fspath(name)
+    if is_recipe(text):
+        raise DatasetError(f"{text}: is made, not read from a table")
+    path, said = locate(text), {key: options[key] for key in KEYS if key in options}
+    with reading(path, "it as a table"):
+        return table.read_beside(path, options.get("format"), said, part, columns)
+
+
+def as_dataset(source: AnyDataset) -> Dataset:
+    """A dataset from whatever is one: a path or a name (:func:`load`), a frame, a dataset of d3rlpy or Minari, or itself.
+
+    A library is imported only where ``source`` comes from it.
+    """
+    if isinstance(source, Dataset):
+        return source
+    if isinstance(source, str | os.PathLike):
+        return load(source)
+    homes = {kind.__module__.partition(".")[0] for kind in type(source).__mro__}
+    if isinstance(source, Mapping) or homes & set(_FRAMES):
+        try:
+            return load(source)
+        except DatasetError as error:
+            raise DatasetError(
+                f"{error}; upweight.load(frame, ...) takes such options and makes a dataset of it"
+            ) from None
+    for library in homes & set(_ADAPTED):
+        made: Dataset = import_module(f"upweight.adapters.{library}").as_dataset(source)
+        return made
+    raise DatasetError(
+        "expected a dataset: an upweight.Dataset, a path or the name of one, a frame (pandas, polars, Arrow, or a mapping of "
+        f"columns), or a dataset of d3rlpy or Minari, found {type(source).__name__}; Dataset.from_arrays and from_episodes "
+        "make one of arrays"
+    )
+
+
+def is_recipe(name: str) -> bool:
+    """Whether a name means a recipe: one that exists, or something very like one that is no file."""
+    if not _PLAIN_NAME.fullmatch(name) or Path(name).exists():
+        return False
+    return bool(closest(name, from_lab("recipe_names")(), cutoff=0.75))

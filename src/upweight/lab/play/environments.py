@@ -1,0 +1,198 @@
+"""The one place that builds environments, and that knows what goes into them and comes out."""
+
+import importlib
+import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
+from itertools import product
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from upweight.base.errors import MissingExtraError, RolloutError, UpweightWarning
+from upweight.base.names import hint
+from upweight.base.optional import require
+from upweight.lab.play.mazes import COMMANDS, MAZES, maze_id
+
+REPLACED_ACTIONS = 0.1  # probability that a stochastic environment plays a random action instead
+STOCHASTIC = {
+    "upweight/StochasticCartPole-v1": "CartPole-v1",
+    "upweight/StochasticAcrobot-v1": "Acrobot-v1",
+    "upweight/StochasticMountainCar-v0": "MountainCar-v0",
+}
+_MAZE_ENTRY = "upweight.lab.play.ant_maze:AntMaze"
+_SETTINGS: dict[str, dict[str, Any]] = {
+    "Ant-v5": {"include_cfrc_ext_in_observation": False},  # 27 numbers instead of 105: without contact forces
+}
+# D4RL's ant has 111 observations: these 27, and 84 contact forces that its version of MuJoCo left at zero. A policy trained on
+# such files may play here too: it reads the environment's numbers, then zeros.
+ZEROS_IN_D4RL = {"Ant-v5": 84}
+_KNOWN_WARNINGS = ("settotalmass",)  # of HalfCheetah's model file, since MuJoCo 4
+
+
+def register_environments() -> None:
+    """Make our environments known to ``gymnasium.make``: ``upweight/StochasticCartPole-v1``, ``upweight/AntMaze-umaze-v0`` ...
+
+    Examples:
+        >>> import gymnasium
+        >>> uw.register_environments()
+        >>> gymnasium.make("upweight/StochasticCartPole-v1").action_space
+        Discrete(2)
+    """
+    gymnasium = _gymnasium()
+    for env_id, original in STOCHASTIC.items():
+        if env_id in gymnasium.registry:
+            continue
+        base = gymnasium.spec(original)
+        noise = gymnasium.envs.registration.WrapperSpec(
+            "RandomActions", "upweight.lab.play.action_noise:RandomActions", {"probability": REPLACED_ACTIONS}
+        )
+        gymnasium.register(
+            env_id,
+            entry_point=base.entry_point,
+            reward_threshold=base.reward_threshold,
+            max_episode_steps=base.max_episode_steps,
+            kwargs=dict(base.kwargs),
+            additional_wrappers=(noise,),
+        )
+
+    for maze, settings in MAZES.items():
+        for command, ends in product((None, *COMMANDS), (True, False)):
+            if (env_id := maze_id(maze, command, ends=ends)) not in gymnasium.registry:
+                own = {"maze": maze, "command": command, "ends": ends}
+                gymnasium.register(env_id, _MAZE_ENTRY, max_episode_steps=settings.max_steps, kwargs=own)
+
+
+def make_environment(env_id: str) -> Any:
+    """A ``gymnasium.Env`` with its time limit, as every part of this package sees it: of an id, or of ``module:function``.
+
+    Examples:
+        >>> uw.make_environment("upweight/StochasticCartPole-v1").action_space
+        Discrete(2)
+    """
+    spec = find_spec(env_id)
+    gymnasium = _gymnasium()
+    try:
+        with _known_warnings_silenced(spec):
+            return gymnasium.make(spec, disable_env_checker=True, **_SETTINGS.get(spec.id, {}))
+    except gymnasium.error.DependencyNotInstalled as error:
+        if "mujoco" in str(error).lower():
+            raise MissingExtraError(f"the environment {env_id}", "mujoco", "mujoco") from None
+        raise RolloutError(f"{env_id}: {error}") from None
+    except Exception as error:
+        raise RolloutError(f"{env_id}: cannot be built ({type(error).__name__}: {error})") from error
+
+
+def close_environment(environment: Any) -> None:
+    """Close it; what is played does not depend on it, so an environment that fails there is only told of."""
+    try:
+        environment.close()
+    except Exception as error:
+        warnings.warn(
+            f"{environment} could not be closed: {type(error).__name__}: {error}", UpweightWarning, stacklevel=2
+        )
+
+
+def find_spec(env_id: str) -> Any:
+    """What is registered under an id, or what ``module:function`` builds (a ``gymnasium.EnvSpec``)."""
+    gymnasium = _gymnasium()
+    register_environments()
+    try:
+        return gymnasium.spec(env_id)
+    except (gymnasium.error.Error, ImportError, TypeError, ValueError) as error:
+        if _builder(env_id) is not None:
+            return gymnasium.envs.registration.EnvSpec(env_id, entry_point=env_id)
+        expected = f"expected an id such as Hopper-v5, or module:function of your own ({error})"
+        meant = hint(str(env_id), gymnasium.registry, most=3, otherwise=expected)
+        raise RolloutError(f"unknown environment {env_id!r}; {meant}") from None
+
+
+def _builder(env_id: Any) -> Any:
+    """The function that ``module:function`` names, if there is one."""
+    module, _, function = str(env_id).partition(":")
+    try:
+        found = getattr(importlib.import_module(module), function, None) if function else None
+    except ModuleNotFoundError:
+        return None
+    except Exception as error:  # somebody else's code
+        raise RolloutError(f"{env_id}: cannot be imported ({type(error).__name__}: {error})") from error
+    return found if callable(found) else None
+
+
+class Spaces(NamedTuple):
+    """What a policy must know of an environment."""
+
+    observation_size: int
+    action_size: int  # numbers per action or, if discrete, actions to choose from: 0, 1, ...
+    is_discrete: bool
+    zeros: int  # numbers that D4RL's files have after the observations, all of them 0
+
+    @property
+    def readable_sizes(self) -> tuple[int, ...]:
+        """Numbers of inputs that a policy may have here."""
+        return (self.observation_size, self.observation_size + self.zeros) if self.zeros else (self.observation_size,)
+
+    def describe_observations(self) -> str:
+        more = f" (or {self.readable_sizes[1]}, with the zeros of D4RL's files)" if self.zeros else ""
+        return f"{self.observation_size}{more}"
+
+
+def environment_spaces(env_id: str) -> Spaces:
+    """The spaces of an environment for vectors and actions of one kind; others are refused."""
+    environment = make_environment(env_id)
+    observations, actions = environment.observation_space, environment.action_space
+    close_environment(environment)
+    if type(observations).__name__ != "Box" or len(observations.shape) != 1:
+        raise RolloutError(f"{env_id}: expected vector observations, found {observations}")
+    is_discrete = type(actions).__name__ == "Discrete"
+    if not is_discrete and (type(actions).__name__ != "Box" or len(actions.shape) != 1):
+        raise RolloutError(f"{env_id}: expected discrete actions or vectors, found {actions}")
+    if is_discrete and actions.start != 0:
+        raise RolloutError(
+            f"{env_id}: expected actions numbered from 0, found {actions}; register it with "
+            f"gymnasium.wrappers.TransformAction, which can add {actions.start}"
+        )
+    size = int(actions.n) if is_discrete else actions.shape[0]
+    return Spaces(observations.shape[0], size, is_discrete, ZEROS_IN_D4RL.get(find_spec(env_id).id, 0))
+
+
+def random_action(space: Any, rng: np.random.Generator) -> Any:
+    """An action drawn uniformly from a bounded box (an array of its shape) or a discrete space (an int)."""
+    if hasattr(space, "n"):
+        return int(space.start) + int(rng.integers(space.n))
+    draw = rng.random(space.shape, np.float32)
+    return (space.low + draw * (space.high - space.low)).astype(space.dtype)
+
+
+def check_can_be_random(env_id: str, space: Any) -> None:
+    """Refuse spaces without a uniform distribution."""
+    kind = type(space).__name__
+    if kind != "Discrete" and not (kind == "Box" and np.isfinite(space.low).all() and np.isfinite(space.high).all()):
+        raise RolloutError(f"{env_id}: random actions need a discrete space or a bounded box, found {space}")
+
+
+def _gymnasium() -> Any:
+    return require("gymnasium", extra="mujoco", purpose="playing episodes")
+
+
+@contextmanager
+def _known_warnings_silenced(spec: Any) -> Iterator[None]:
+    """MuJoCo prints warnings about models itself; pass on, as Python warnings, those that say something new."""
+    if "mujoco" not in str(spec.entry_point):
+        yield
+        return
+    try:
+        mujoco = importlib.import_module("mujoco")
+    except ImportError:
+        yield  # gymnasium will say so
+        return
+    messages: list[str] = []
+    before = mujoco.get_mju_user_warning()
+    mujoco.set_mju_user_warning(messages.append)
+    try:
+        yield
+    finally:
+        mujoco.set_mju_user_warning(before)
+    for message in messages:
+        if not any(known in message for known in _KNOWN_WARNINGS):
+            warnings.warn(f"{spec.id}: {message}", stacklevel=4)

@@ -1,0 +1,389 @@
+"""``train``: runs in, policies out."""
+
+import contextlib
+import logging
+import math
+import time
+import warnings
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property, partial
+from pathlib import Path
+from typing import Any
+
+import jax
+from numpy.typing import ArrayLike
+
+from upweight.base.background import Background
+from upweight.base.checks import whole_number
+from upweight.base.errors import ConfigError, UpweightError, UpweightWarning, naming_memory
+from upweight.base.interrupts import Interrupts, interrupts_wait
+from upweight.base.progress import report, showing
+from upweight.data.action_codes import codes_note, unused_note
+from upweight.data.dataset import Dataset
+from upweight.data.endings import lost_rewards_note
+from upweight.data.holdout import held_out_episodes
+from upweight.io.loading import AnyDataset, as_dataset
+from upweight.lab.play.evaluate import Evaluator
+from upweight.lab.train.advance import Advance, advances, speed
+from upweight.lab.train.agreement import Comparison
+from upweight.lab.train.algorithm import Setup
+from upweight.lab.train.checkpoint import take_snapshot
+from upweight.lab.train.device import compilation_cache, number_types
+from upweight.lab.train.extraction import extract_policies
+from upweight.lab.train.folder import TrainingFolder, describe_training
+from upweight.lab.train.plan import Plan, make_plan
+from upweight.lab.train.point_list import Every, points_before
+from upweight.lab.train.points import CHOSEN, Points, make_watch
+from upweight.lab.train.population import Agents, Data, Interval, Program, Progress
+from upweight.lab.train.prepare import Part, check_range, make_agents, make_data, make_parts, make_setup
+from upweight.lab.train.repetition import warn_of_repetition
+from upweight.lab.train.result import RunResult
+from upweight.lab.train.run import Run, check_runs, without_episodes
+from upweight.lab.train.scale import warn_of_scale
+from upweight.lab.train.schedule import Schedule, make_schedule
+from upweight.lab.train.spread import Devices, Spread, choose_devices
+from upweight.lab.train.stream import Stream
+from upweight.lab.train.tracking import Callback, Record
+from upweight.policies.policy import Policy
+
+
+class TrainingPaused(UpweightError):
+    """A training met its deadline; its folder holds a checkpoint to go on from with ``resume=True``."""
+
+
+CHECKPOINT_SECONDS = 60.0  # of work that a training which is killed may lose, if its disk keeps up
+_log = logging.getLogger("upweight")
+
+
+def plan_training(
+    dataset: AnyDataset,
+    runs: Sequence[Run],
+    *,
+    precision: str = "float32",
+    max_agents: int | None = None,
+    devices: Devices = None,
+    kernels: str = "auto",
+    stream: bool | None = None,
+) -> Plan:
+    """How the runs would be packed, the memory they would take, and what computes their networks; trains nothing.
+
+    Examples:
+        >>> print(uw.plan_training(ds, [uw.Run("bc", "rw", seed) for seed in range(5)]))
+        bc x 5: about ... MiB (... MiB data, ... MiB per agent), ... networks by ... GiB
+    """
+    dataset, num_devices = as_dataset(dataset), len(choose_devices(devices))
+    with number_types(precision), naming_memory("planning"):
+        check_runs(dataset, runs)
+        setup = make_setup(dataset, precision, kernels)
+        return make_plan(
+            dataset, runs, setup, max_agents=max_agents, num_devices=num_devices, kernels=kernels, stream=stream
+        )
+
+
+def train(
+    dataset: AnyDataset,
+    runs: Sequence[Run],
+    *,
+    num_updates: int,
+    precision: str = "float32",
+    output: str | Path | None = None,
+    resume: bool = False,
+    log_every_updates: int | None = None,
+    checkpoint_every_updates: int | None = None,
+    max_agents: int | None = None,
+    kernels: str = "auto",
+    deadline: float | None = None,
+    callbacks: Sequence[Callback] = (),
+    evaluate_every: Every | None = None,
+    evaluate_with: Evaluator | str | None = None,
+    progress: bool | None = None,
+    holdout: float | ArrayLike | None = None,
+    devices: Devices = None,
+    stream: bool | None = None,
+) -> list[RunResult]:
+    """Train every run, as many as fit at a time, and return one result per run, in order.
+
+    ``dataset`` may also be a path, the name of one, a frame, or a dataset of d3rlpy or Minari.
+    ``precision``: "float32", "bfloat16" (products and activations; parameters stay float32) or "float64". With an ``output``
+    folder, metrics, policies and a checkpoint a minute are written there, and ``resume=True`` goes on after an interruption.
+    ``callbacks`` are called with the new metric records at each log interval. ``max_agents`` limits how many train together; a
+    training that goes on keeps the programs that it began with. ``kernels``: what computes networks in bfloat16, "xla", "fused"
+    (on a Hopper GPU) or the faster of the two. ``progress`` shows a bar, by default in terminals and notebooks.
+    Ctrl-C takes effect when the updates of the moment (about two seconds) are done and a checkpoint is written; a second at once.
+    ``evaluate_every`` so many updates, or at those of a list, and at the end, policies play (beside the training, unless the
+    device is the CPU) in the environment that the dataset names or ``evaluate_with`` says (a name, or an
+    :class:`~upweight.Evaluator`). The training is the same. ``RunResult.points`` has the returns, and ``RunResult.best`` the best
+    policy, chosen with the simulator.
+    ``devices`` that the agents are spread over, the data on each: all local ones, or so many, or some of
+    ``jax.local_devices()``; results are the same to rounding, as they are with other agents beside.
+    ``stream``: whether rows stay where they are and are gathered batch by batch, while the device learns from the batches before
+    (the same ones, bit for bit); by default those of a packed dataset (:func:`upweight.pack`) that do not fit on the device.
+    ``holdout``: a share of the episodes, or which, that no run learns from (``RunResult.holdout``): at the end, actions are
+    compared with theirs (``RunResult.agreement``). The draw follows from the data, not from seeds; plan.json lists them.
+    At the ``deadline`` (a value of ``time.monotonic()``) the training is saved in its folder and :class:`TrainingPaused` raised.
+
+    Examples:
+        >>> small = uw.algorithm_config("bc", hidden_units=(8,), batch_size=8)
+        >>> results = uw.train(ds, [uw.Run(small, "uniform"), uw.Run(small, "rw")], num_updates=10)
+        >>> [result.status for result in results], results[1].policy.act(ds.observations[:5]).shape
+        (['finished', 'finished'], (5, 1))
+    """
+    num_updates = whole_number("num_updates", num_updates, least=1, error=ConfigError)
+    counts = {"log_every_updates": log_every_updates, "checkpoint_every_updates": checkpoint_every_updates}
+    for name, value in counts.items():
+        if value is not None:
+            whole_number(name, value, least=1, error=ConfigError)
+    if callable(callbacks):
+        raise ConfigError("callbacks: expected a list of functions, found one; put it into a list")
+    if evaluate_every is None and evaluate_with is not None:
+        raise ConfigError("evaluate_with: needs evaluate_every, which says when; or play afterwards: uw.evaluate")
+    if output is None and (resume or deadline is not None):
+        raise ConfigError("resume and a deadline need an output folder, with what was done until then")
+    dataset, chosen = as_dataset(dataset), choose_devices(devices)
+    with showing(progress), number_types(precision), compilation_cache(), naming_memory("training"):
+        runs, comparison = _check(dataset, runs, holdout)
+        setup, most = make_setup(dataset, precision, kernels), len(chosen)
+        check_range(dataset, setup, with_rewards=any(run.method.uses_rewards for run in runs))
+        plan = make_plan(dataset, runs, setup, max_agents=max_agents, num_devices=most, kernels=kernels, stream=stream)
+        parts = make_parts(dataset, runs)
+        warn_of_repetition(runs, parts, num_updates)
+        watch = None if evaluate_every is None else make_watch(evaluate_every, evaluate_with, dataset, runs, setup)
+        folder = None
+        if output is not None:
+            about = describe_training(dataset, runs, parts, num_updates, precision, comparison.held)
+            folder = TrainingFolder(Path(output), about, [part.runs for part in plan.programs], resume=resume)
+            plan = plan.repacked(folder.programs)
+        _log.info("%s", plan)
+        results: dict[int, RunResult] = {}
+        with contextlib.ExitStack() as playing:  # points of one program, beside the training of the next
+            watched = list[tuple[Sequence[int], Points]]()
+            for number, part in enumerate(plan.programs):
+                mine, learned = [runs[place] for place in part.runs], [parts[place] for place in part.runs]
+                spread = Spread(len(mine), chosen[:1] if part.streams else chosen)
+                here = setup.with_kernels(part.fused)
+                every = log_every_updates, evaluate_every
+                task = _Task(dataset, part.runs, mine, learned, num_updates, here, spread, part.streams, *every)
+                recorder = (
+                    None if folder is None else _Recorder(folder, number, task, checkpoint_every_updates, deadline)
+                )
+                points = None if watch is None else playing.enter_context(Points(watch, folder, number))
+                found = None if recorder is None else recorder.finished()
+                if points is not None and found is not None:
+                    points.go_on(num_updates - 1)
+                found = found or _train_program(task, recorder, callbacks, points)
+                results |= zip(part.runs, found, strict=True)
+                if points is not None:
+                    points.end(num_updates, {n: results[n].policy for n in part.runs})
+                    watched.append((part.runs, points))
+            for numbers, points in watched:
+                points.wait()
+                results |= {n: replace(results[n], points=points.of(n), best=points.best(n)) for n in numbers}
+        return _finish(comparison, folder, [results[place] for place in range(len(runs))])
+
+
+def _check(
+    dataset: Dataset, runs: Sequence[Run], holdout: float | ArrayLike | None
+) -> tuple[Sequence[Run], Comparison]:
+    """Refuse what cannot work; warn of data that may not be what they seem, or that networks cannot learn from as they are.
+
+    The runs come back without the episodes that are held out.
+    """
+    check_runs(dataset, runs)
+    held = None if holdout is None else held_out_episodes(dataset, holdout)
+    runs = runs if held is None else [without_episodes(run, held, dataset) for run in runs]
+    for look in (codes_note, unused_note, lost_rewards_note):
+        if (note := look(dataset)) is not None:
+            warnings.warn(note, UpweightWarning, stacklevel=3)
+    warn_of_scale(dataset, runs)
+    return runs, Comparison(dataset, runs, held)
+
+
+def _finish(comparison: Comparison, folder: TrainingFolder | None, trained: Sequence[RunResult]) -> list[RunResult]:
+    """Compare the policies with the log, and write down what the runs came to."""
+    found = comparison.agreements([result.policy for result in trained])
+    results = [
+        replace(result, agreement=each, holdout=comparison.held) for result, each in zip(trained, found, strict=True)
+    ]
+    if folder is not None:
+        folder.write_results([result.to_dict() for result in results])
+    return results
+
+
+@dataclass(frozen=True)
+class _Task:
+    """The runs of one program, and how long they train."""
+
+    dataset: Dataset
+    numbers: Sequence[int]  # of the runs, in the whole training
+    runs: Sequence[Run]
+    parts: Sequence[Part]  # what each of them learns from
+    num_updates: int
+    setup: Setup
+    spread: Spread
+    streams: bool
+    log_every: int | None
+    evaluate_every: Every | None = None
+
+    @property
+    def title(self) -> str:
+        return f"{self.runs[0].method.name} x {len(self.runs)}"
+
+    @property
+    def kernels(self) -> str:
+        return "fused" if self.setup.compute.fused else "xla"
+
+    @cached_property
+    def schedule(self) -> Schedule:
+        first = self.runs[0]
+        made = make_schedule(self.num_updates, self.log_every, first.method, first.config, len(self.runs))
+        return replace(made, points=points_before(self.evaluate_every, self.num_updates))
+
+    @property
+    def about(self) -> dict[str, Any]:
+        """What its policies say of where they come from."""
+        where = {key: self.dataset.metadata[key] for key in ("env_id", "categories") if key in self.dataset.metadata}
+        return {"num_updates": self.num_updates, "dataset": self.dataset.source, **where}
+
+    def metrics_of(self, number: int, history: Sequence[Record]) -> list[Record]:
+        return [record for record in history if record["run"] == number]
+
+
+def _train_program(
+    task: _Task, recorder: "_Recorder | None", callbacks: Sequence[Callback], points: Points | None
+) -> list[RunResult]:
+    """Train the runs of one program to the end, unless somebody presses Ctrl-C."""
+    kept = "nothing is kept, for want of an output folder" if recorder is None else "a checkpoint is written then"
+    with interrupts_wait(f"stopping after these updates ({kept}); press Ctrl-C again to exit at once") as interrupts:
+        return _train_waiting(task, recorder, callbacks, points, interrupts)
+
+
+def _train_waiting(
+    task: _Task,
+    recorder: "_Recorder | None",
+    callbacks: Sequence[Callback],
+    points: Points | None,
+    interrupts: Interrupts,
+) -> list[RunResult]:
+    """Tell those who listen after each chunk, and leave after one if somebody wants to."""
+    method, config = task.runs[0].method, task.runs[0].config
+    program = Program(method, config, task.setup, task.spread)
+    agents = task.spread.put(make_agents(task.runs, task.parts, task.setup, task.num_updates))
+    data: Data | Stream = Stream(task.dataset, program, agents)
+    if not task.streams:
+        data = task.spread.share(make_data(task.dataset, method, task.setup))
+    progress, done, history = program.start(agents), 0, list[Record]()
+    if recorder is not None:
+        some = data.sample() if isinstance(data, Stream) else data
+        interval = jax.eval_shape(program.begin_interval, progress, agents, some)
+        progress, done, history = recorder.resume(progress, interval)
+    jax.block_until_ready((() if task.streams else data, agents, progress))  # type: ignore[no-untyped-call]
+    interrupts.heed()
+    if points is not None:
+        with interrupts.at_once():
+            points.go_on(done)
+    report(task.title, done, task.num_updates, "compiling")
+    with recorder.writing if recorder is not None else contextlib.nullcontext():
+        began, latest = time.perf_counter(), list[Record]()
+        for step in advances(program, agents, data, progress, done, task.schedule, task.numbers):
+            rate = (step.num_updates - done) / (time.perf_counter() - began)
+            progress, done, records = step
+            history += records
+            latest = records or latest
+            report(task.title, done, task.num_updates, speed(rate, len(task.runs), latest))
+            for callback in callbacks if progress.interval is None else ():
+                callback(records)
+            is_point = points is not None and done in task.schedule.points
+            if points is not None and is_point:
+                points.keep(done, _policies_at(done, task, program, progress, agents))
+            if recorder is not None:
+                recorder.keep(step, save=interrupts.heard or is_point)
+            if done < task.num_updates:
+                interrupts.heed()
+            if points is not None and is_point:
+                with interrupts.at_once():  # policies and checkpoint are kept
+                    points.play(done)
+            began = time.perf_counter()
+    results = _results(task, program, progress, agents, history)
+    if recorder is not None:
+        recorder.finish(results)
+    return results
+
+
+class _Recorder:
+    """Keeps one program's training in its folder: metrics at once, checkpoints now and then, written beside the training."""
+
+    def __init__(
+        self, folder: TrainingFolder, program: int, task: _Task, every: int | None, deadline: float | None
+    ) -> None:
+        self._folder, self._program, self._task = folder, program, task
+        self._every = every or 10 * task.schedule.interval
+        self._deadline = math.inf if deadline is None else deadline
+        self._saved_at, self._saved_time = 0, time.monotonic()
+        self.writing = Background()
+
+    def finished(self) -> list[RunResult] | None:
+        """What an earlier call trained to the end, if it did."""
+        found = self._folder.finished_program(self._program)
+        if found is None:
+            return None
+        task, history = self._task, self._folder.read_metrics(self._task.numbers, self._task.num_updates)
+        return [
+            RunResult(run=run, policy=policy, metrics=task.metrics_of(number, history), **outcome)
+            for number, run, outcome, policy in zip(task.numbers, task.runs, *found, strict=True)
+        ]
+
+    def resume(self, fresh: Progress, interval: Interval) -> tuple[Progress, int, list[Record]]:
+        """Where an earlier call was, maybe within an interval (of that structure), or the beginning; and its log until there."""
+        spread = self._task.spread
+        likes = jax.eval_shape(spread.take, (fresh._replace(interval=interval), fresh))
+        progress, self._saved_at = self._folder.load_checkpoint(self._program, *likes) or (fresh, 0)
+        return spread.put(progress), self._saved_at, self._folder.read_metrics(self._task.numbers, self._saved_at)
+
+    def keep(self, step: Advance, *, save: bool) -> None:
+        """Write what is new, and a checkpoint if one is due or wanted; pause the training if its deadline is over."""
+        if step.records:
+            self._folder.append_metrics(step.records)
+        if step.num_updates == self._task.num_updates:
+            return
+        now = time.monotonic()
+        late, many = now > self._deadline, step.num_updates - self._saved_at >= self._every
+        if save or late or many or (now - self._saved_time >= CHECKPOINT_SECONDS and not self.writing.is_busy):
+            self.writing.wait()  # at most one is under way
+            snapshot = take_snapshot(self._task.spread.take(step.progress))
+            self.writing.start(partial(self._folder.save_checkpoint, self._program, snapshot, step.num_updates))
+            self._saved_at, self._saved_time = step.num_updates, now
+        if late:
+            where = f"{step.num_updates:,} of {self._task.num_updates:,} updates of {self._task.title}"
+            raise TrainingPaused(f"{self._folder.path}: paused at {where}")
+
+    def finish(self, results: Sequence[RunResult]) -> None:
+        outcomes, policies = [result.outcome() for result in results], [result.policy for result in results]
+        self._folder.finish_program(self._program, outcomes, policies)
+
+
+def _policies_at(done: int, task: _Task, program: Program, progress: Progress, agents: Agents) -> dict[int, Policy]:
+    """Policies on the way, by the number of their run: of agents that have not diverged."""
+    policies = extract_policies(program, progress, agents, task.runs, {**task.about, **CHOSEN, "num_updates": done})
+    lost = jax.device_get(task.spread.take(progress.diverged_at)) >= 0
+    return {number: policy for number, policy, gone in zip(task.numbers, policies, lost, strict=True) if not gone}
+
+
+def _results(
+    task: _Task, program: Program, progress: Progress, agents: Agents, history: Sequence[Record]
+) -> list[RunResult]:
+    policies = extract_policies(program, progress, agents, task.runs, task.about)
+    results = []
+    for place, (number, run) in enumerate(zip(task.numbers, task.runs, strict=True)):
+        lost = int(progress.diverged_at[place])
+        result = RunResult(
+            run=run,
+            policy=policies[place],
+            status="finished" if lost < 0 else "diverged",
+            updates=int(progress.num_updates[place]),
+            diverged_at=None if lost < 0 else lost,
+            metrics=task.metrics_of(number, history),
+            kernels=task.kernels,
+        )
+        results.append(result)
+    return results

@@ -1,0 +1,113 @@
+"""What ``inspect``, ``suggest``, ``batches`` and ``train`` take in place of a dataset."""
+
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+import upweight as uw
+from support.datasets import assert_same, random_dataset
+from upweight.io.loading import as_dataset
+
+FRAME: dict[str, Any] = {
+    "episode": [0, 0, 1, 1, 2],
+    "observation": [0.0, 1.0, 2.0, 3.0, 4.0],
+    "action": [0.1, 0.2, 0.3, 0.4, 0.5],
+    "reward": [0.0, 1.0, 0.0, 0.0, 3.0],
+    "terminated": [False, True, False, True, True],
+}
+
+
+def train(source: Any) -> list[uw.RunResult]:
+    return uw.train(source, [uw.Run(uw.algorithm_config("bc", hidden_units=(4,)), "rw")], num_updates=1)
+
+
+TAKERS: list[Callable[[Any], Any]] = [
+    uw.inspect,
+    uw.suggest,
+    lambda source: next(uw.batches(source, "rw", 4)),
+    train,
+    lambda source: uw.plan_training(source, [uw.Run("bc")]),
+]
+every = pytest.mark.parametrize("take", TAKERS, ids=["inspect", "suggest", "batches", "train", "plan_training"])
+
+
+@every
+def test_paths_and_frames_will_do(take: Callable[[Any], Any], tmp_path: Path) -> None:
+    uw.save(random_dataset(), tmp_path / "log.npz")
+    for source in (tmp_path / "log.npz", str(tmp_path / "log.npz"), FRAME, pa.table(FRAME)):
+        take(source)
+
+
+@every
+def test_anything_else_is_refused_with_what_would_do(take: Callable[[Any], Any]) -> None:
+    for source in (3, None, [FRAME], np.zeros(4), object()):
+        with pytest.raises(uw.DatasetError, match=r"expected a dataset: .*path.*frame.*d3rlpy.*Minari.*, found "):
+            take(source)
+
+
+def test_a_dataset_is_itself_and_a_path_is_loaded(tmp_path: Path) -> None:
+    ds = random_dataset()
+    assert as_dataset(ds) is ds
+    uw.save(ds, tmp_path / "log.npz")
+    assert_same(as_dataset(tmp_path / "log.npz"), ds)
+    with pytest.raises(uw.DatasetError, match="did you mean 'hopper-expert'"):
+        as_dataset("hopper-expertt")
+
+
+def test_frames() -> None:
+    pandas = pytest.importorskip("pandas")
+    for frame in (FRAME, pandas.DataFrame(FRAME), pa.table(FRAME)):
+        assert as_dataset(frame).returns.tolist() == [1.0, 0.0, 3.0]
+    with pytest.raises(uw.DatasetError, match=r"which columns are observations.*upweight\.load\(frame"):
+        as_dataset(pandas.DataFrame(FRAME).rename(columns={"observation": "pulse"}))
+
+
+@pytest.mark.slow
+def test_d3rlpys_datasets() -> None:
+    d3rlpy = pytest.importorskip("d3rlpy")
+    whole = random_dataset(num_episodes=9)
+    ds = whole.subset(whole.num_transitions > 0)  # d3rlpy leaves the others out
+    arrays = {name: getattr(ds, name) for name in ("observations", "actions", "rewards")}
+    ends = {"terminals": ds.terminated.astype(np.float32), "timeouts": ds.truncated.astype(np.float32)}
+    theirs = as_dataset(d3rlpy.dataset.MDPDataset(**arrays, **ends))
+    np.testing.assert_array_equal(theirs.observations, ds.observations)
+    np.testing.assert_allclose(theirs.returns, ds.returns, rtol=1e-6)
+    assert not theirs.discrete_actions
+    choices = np.arange(ds.num_steps)[:, None] % 3
+    floats = d3rlpy.dataset.MDPDataset(
+        **{**arrays, "actions": choices.astype(np.float32)},
+        **ends,
+        action_space=d3rlpy.ActionSpace.DISCRETE,
+        action_size=4,
+    )
+    discrete = as_dataset(floats)  # d3rlpy knows what they are
+    assert discrete.discrete_actions and discrete.num_actions == 4 and discrete.actions.tolist() == choices.tolist()
+
+
+@pytest.mark.slow
+def test_minaris_datasets(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    minari = pytest.importorskip("minari")
+    ds = random_dataset(next_known=True)
+    uw.save(ds, tmp_path / "log", format="minari")
+    theirs = minari.MinariDataset(tmp_path / "log" / "data")
+    np.testing.assert_array_equal(as_dataset(theirs).observations, ds.observations)
+    assert as_dataset(theirs.filter_episodes(lambda episode: episode.id < 2)).num_episodes == 2
+
+
+def test_no_library_is_imported_to_tell(tmp_path: Path) -> None:
+    uw.save(random_dataset(), tmp_path / "log.npz")
+    code = f"""
+import sys, upweight as uw
+uw.inspect({str(tmp_path / "log.npz")!r})
+try: uw.inspect(3)
+except uw.DatasetError: pass
+print([name for name in ("d3rlpy", "minari", "pandas", "pyarrow", "jax", "gymnasium", "torch") if name in sys.modules])
+"""
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "[]"

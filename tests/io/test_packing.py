@@ -1,0 +1,191 @@
+"""Packing many sources: in order, in parts, gone on with, and nothing lost where something is wrong."""
+
+import errno
+import json
+import os
+import shutil
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import upweight as uw
+from support.datasets import assert_same, random_dataset, with_arrays
+from upweight.io import packed, packing
+
+
+@pytest.fixture
+def shards(tmp_path: Path) -> list[Path]:
+    """Three, of three kinds."""
+    paths = [tmp_path / name for name in ("a.npz", "b.parquet", "c.npz")]
+    for seed, path in enumerate(paths):
+        uw.save(random_dataset(seed, labels=True), path)
+    return paths
+
+
+def together() -> uw.Dataset:
+    return uw.concat([random_dataset(seed, labels=True) for seed in range(3)])
+
+
+@pytest.fixture
+def small_parts(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(packed, "_PART_BYTES", 400)
+
+
+@pytest.mark.usefixtures("small_parts")
+@pytest.mark.parametrize("workers", [1, 3])
+def test_many_shards_become_one_dataset(tmp_path: Path, shards: list[Path], workers: int) -> None:
+    made = uw.pack(shards, tmp_path / "all", workers=workers, verify=True)
+    assert_same(made, together(), metadata=False)
+    assert made.source == str(tmp_path / "all") and sorted(p.name for p in tmp_path.iterdir())[:2] == ["a.npz", "all"]
+
+
+def test_datasets_frames_and_names_are_packed_too(tmp_path: Path) -> None:
+    ds = random_dataset(3, discrete=True, num_actions=6)
+    assert_same(uw.pack(ds, tmp_path / "one"), ds)
+    frame = {
+        "episode": [0, 0, 1],
+        "observation_x": [0.5, 1.0, 2.0],
+        "action": [0.0, 1.0, 0.5],
+        "reward": [1.0, 2.0, 3.0],
+    }
+    table = uw.pack([frame], tmp_path / "two", ends="terminated")
+    assert table.returns.tolist() == [3.0, 3.0]
+    named = uw.pack(["cartpole-random", "cartpole-expert"], tmp_path / "three", steps=200, seed=1)
+    expected = uw.concat([uw.make_dataset(f"cartpole-{kind}", steps=200, seed=1) for kind in ("random", "expert")])
+    assert_same(named, expected, metadata=False)
+
+
+def test_observations_in_half_precision(tmp_path: Path) -> None:
+    ds = random_dataset(0, next_known=True)
+    half = uw.pack(ds, tmp_path / "half", dtype="float16")
+    assert half.observations.dtype == half.next_observations.dtype == half.initial_observations.dtype == np.float16
+    np.testing.assert_array_equal(half.observations, ds.observations.astype(np.float16))
+    assert half.actions.dtype == np.float32 and (half.returns == ds.returns).all()
+    with pytest.raises(uw.DatasetError, match=r"'observations': 70000 does not fit into float16 \(at most 65504\)"):
+        uw.pack(with_arrays(ds, observations=ds.observations * 0 + 70000), tmp_path / "large", dtype="float16")
+    with pytest.raises(uw.DatasetError, match="dtype 'float16' is for observations that are floats, found uint8"):
+        uw.pack(random_dataset(observation_dtype=np.uint8), tmp_path / "images", dtype="float16")
+    assert [path.name for path in tmp_path.iterdir()] == ["half"]
+
+
+@pytest.mark.parametrize(
+    ("other", "message"),
+    [
+        (
+            {"observation_shape": (4,)},
+            r"c\.npz: column '.*observations': expected <f4 of shape \(3,\), as in .*a\.npz, found",
+        ),
+        ({"observation_dtype": np.float64}, r"c\.npz: column 'initial_observations': .*<f4 .*found <f8"),
+        ({"next_known": True}, "column 'next_observations': expected none"),
+        ({"discrete": True}, "column 'actions': expected <f4 of shape .*found <i8"),
+    ],
+)
+def test_shards_with_other_columns(tmp_path: Path, shards: list[Path], other: dict[str, Any], message: str) -> None:
+    uw.save(random_dataset(2, labels=True, **other), shards[2])
+    with pytest.raises(uw.DatasetError, match=message):
+        uw.pack(shards, tmp_path / "all")
+    assert not list(tmp_path.glob("all*"))
+
+
+def test_categories_must_agree(tmp_path: Path) -> None:
+    frames = [
+        {"episode": [0, 0, 1], "observation_x": [0.5, 1.0, 2.0], "action": actions, "reward": [1.0, 2.0, 3.0]}
+        for actions in (["low", "high", "low"], ["low", "none", "low"])
+    ]
+    sources = [uw.load(frame, categories="action", ends="terminated") for frame in frames]
+    with pytest.raises(uw.DatasetError, match="other categories"):
+        uw.pack(sources, tmp_path / "all")
+
+
+@pytest.mark.usefixtures("small_parts")
+def test_an_interrupted_packing_goes_on(tmp_path: Path, shards: list[Path], monkeypatch: pytest.MonkeyPatch) -> None:
+    written: list[Any] = []
+    write_part = packing.write_part
+
+    def fails(folder: Path, layout: Any, dataset: uw.Dataset, part: Any) -> Any:
+        if len(written) == 4:
+            raise KeyboardInterrupt
+        written.append(part)
+        return write_part(folder, layout, dataset, part)
+
+    monkeypatch.setattr(packing, "write_part", fails)
+    with pytest.raises(KeyboardInterrupt):
+        uw.pack(shards, tmp_path / "all", workers=1)
+    assert not (tmp_path / "all").exists()
+    before = len(written)
+    again: list[Any] = []
+    monkeypatch.setattr(packing, "write_part", lambda *args: again.append(args[-1]) or write_part(*args))
+    assert_same(uw.pack(shards, tmp_path / "all", verify=True), together(), metadata=False)
+    parts = len(json.loads((tmp_path / "all" / "manifest.json").read_text())["parts"])
+    assert before == 4 and len(again) == parts - 4 and not {*again} & {*written}
+    assert not list(tmp_path.glob("all.partial"))
+
+
+@pytest.mark.usefixtures("small_parts")
+def test_what_changed_is_packed_anew(tmp_path: Path, shards: list[Path], monkeypatch: pytest.MonkeyPatch) -> None:
+    write_part = packing.write_part
+    with monkeypatch.context() as patch:
+        patch.setattr(packing, "write_part", lambda *args: write_part(*args) if args[-1].at_step == 0 else 1 / 0)
+        with pytest.raises(ZeroDivisionError):
+            uw.pack(shards, tmp_path / "all", workers=1)
+    uw.save(random_dataset(0, labels=True, reward_shift=1), shards[0])
+    made = uw.pack(shards, tmp_path / "all")
+    np.testing.assert_array_equal(made.returns[:12], random_dataset(0, labels=True, reward_shift=1).returns)
+
+
+def test_a_shard_that_disappears(tmp_path: Path, shards: list[Path]) -> None:
+    planned = packing.plan_packing(shards, tmp_path / "all", workers=1)
+    moved = shards[0].rename(tmp_path / "elsewhere.npz")
+    with pytest.raises(
+        uw.DatasetError, match=r"a\.npz: no such file.*all\.partial keeps what was packed: the same again"
+    ):
+        planned.write()
+    moved.rename(shards[0])
+    assert_same(uw.pack(shards, tmp_path / "all"), together(), metadata=False)
+
+
+def test_a_full_disk(tmp_path: Path, shards: list[Path], monkeypatch: pytest.MonkeyPatch) -> None:
+    before = uw.pack(shards[:1], tmp_path / "all")
+    with monkeypatch.context() as patch:
+        patch.setattr(shutil, "disk_usage", lambda path: shutil._ntuple_diskusage(9, 9, 0))
+        with pytest.raises(uw.DatasetError, match=r"packing needs 0\.0 MiB and 0\.0 MiB are free; make room"):
+            uw.pack(shards, tmp_path / "all", overwrite=True)
+
+    def full(handle: int) -> None:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    with monkeypatch.context() as patch:
+        patch.setattr(os, "fsync", full)
+        with pytest.raises(uw.DatasetError, match=r"No space left on device; make room .*all\.partial"):
+            uw.pack(shards, tmp_path / "all", overwrite=True)
+    assert_same(uw.load(tmp_path / "all"), before)
+    assert_same(uw.pack(shards, tmp_path / "all", overwrite=True), together(), metadata=False)
+
+
+def test_nothing_is_replaced_unasked(tmp_path: Path, shards: list[Path]) -> None:
+    (tmp_path / "mine").mkdir()
+    for overwrite in (False, True):
+        with pytest.raises(uw.DatasetError, match=r"mine: exists already; choose another name$"):
+            uw.pack(shards, tmp_path / "mine", overwrite=overwrite)
+    uw.pack(shards, tmp_path / "all")
+    with pytest.raises(uw.DatasetError, match="exists already; .* overwrite=True"):
+        uw.pack(shards, tmp_path / "all")
+    half = uw.pack(tmp_path / "all", tmp_path / "all", dtype="float16", overwrite=True)  # its own source
+    np.testing.assert_array_equal(half.observations, together().observations.astype(np.float16))
+
+
+def test_two_at_a_time_are_refused(tmp_path: Path, shards: list[Path]) -> None:
+    (tmp_path / "all.partial").mkdir()
+    with packing.hold(tmp_path / "all.partial" / "lock"), pytest.raises(uw.DatasetError, match="somebody else"):
+        uw.pack(shards, tmp_path / "all")
+
+
+def test_nothing_to_pack(tmp_path: Path) -> None:
+    with pytest.raises(uw.DatasetError, match="found no dataset"):
+        uw.pack([], tmp_path / "all")
+    with pytest.raises(uw.DatasetError, match="found dtype 'int8'"):
+        uw.pack(random_dataset(), tmp_path / "all", dtype="int8")
+    with pytest.raises(uw.DatasetError, match="workers: expected a whole number of at least 1, found 0"):
+        uw.pack(random_dataset(), tmp_path / "all", workers=0)
