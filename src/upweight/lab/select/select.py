@@ -291,7 +291,7 @@ def _decide(
 def _doubts(found: QEstimates, evidence: Sequence[Evidence], tau: float) -> list[str]:
     """What the numbers themselves give away."""
     doubts, means = list[str](), np.array([each.mean for each in evidence if each.is_whole])
-    left = float(np.exp(-tau * (1 - found.gamma) * found.updates))  # of the slowest part: see engine/fqe.py
+    left = float(np.exp(-tau * (1 - found.gamma) * found.updates))  # of the slowest part: see fqe.py
     if left > _MOST_LEFT:
         doubts.append(
             f"after {found.updates:,} updates {left:.0%} of where the critics began, at the mean reward for ever, is left in "

@@ -2,7 +2,7 @@
 
 ::
 
-    driver   takes populations (sweeps/work.py), writes checkpoints and runs; the only one who writes into the store
+    driver   takes populations (work.py), writes checkpoints and runs; the only one who writes into the store
     load     beside the driver, once per pool of data; Ray's object store brings it to the nodes
     train    a task with GPUs and CPUs; posts its checkpoints. If it dies, another goes on from the last one
     play     tasks of one core, beside the next trainings; Ray itself repeats them
