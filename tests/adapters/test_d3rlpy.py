@@ -280,7 +280,7 @@ def test_parts_of_packed_data_are_gathered(picker: Any) -> None:
         np.testing.assert_array_equal(one.observations, other.observations)
     assert len(ours.episodes) == len(theirs.episodes) == len(ours.episodes[:9])
     assert [len(episode) for episode in ours.episodes] == [len(episode) for episode in theirs.episodes]
-    assert hidden._observations.most <= max(6, dataset.lengths.max())
+    assert hidden.columns["observations"].most <= max(6, dataset.lengths.max())
 
 
 def test_nothing_to_draw() -> None:

@@ -83,8 +83,7 @@ def test_weights_cost_no_steps() -> None:
     assert dataset.returns.tolist() == list(range(9))
     np.testing.assert_allclose(episode_weights(source, "rw"), uw.ReturnWeighting()(dataset))
     uw.AdvantageWeighting()(dataset)
-    parts = (dataset._rewards, dataset._observations, dataset._actions, dataset._next_observations)
-    assert not any(column is not None and column.is_loaded for column in parts)
+    assert not any(column.is_loaded for column in dataset.columns.values())
 
 
 def test_rewards_are_summed_where_the_metadata_hold_no_return() -> None:
@@ -269,7 +268,7 @@ def test_a_mix_is_written_episode_by_episode(given: dict[str, Any]) -> None:
         expected = as_dataset(export_mix(dataset.subset(chosen), "mixes/whole-v0", env=Space()))
         found = as_dataset(export_mix(hidden.subset(chosen), "mixes/gathered-v0", env=Space()))
     assert_same(found, expected, metadata=False)
-    assert hidden._actions.most <= dataset.lengths.max()
+    assert hidden.columns["actions"].most <= dataset.lengths.max()
     nothing = uw.Dataset.from_arrays(
         observations=np.zeros((2, 1)), actions=np.zeros(2), rewards=None, terminated=[0, 1]
     )

@@ -262,7 +262,7 @@ def test_of_a_packed_folder_nothing_but_the_drawn_rows_is_read(tmp_path: Path, m
     data = open_data(make_config("iql", [str(tmp_path / "a.packed")], weighted("aw")))
     for _ in range(2):
         data.sample(16)
-    assert dataset._observations.gathered == 2 * 2 * 16  # with the following ones
+    assert dataset.columns["observations"].gathered == 2 * 2 * 16  # with the following ones
 
 
 def test_learners_open_a_packed_folder_themselves(tmp_path: Path) -> None:
@@ -403,7 +403,7 @@ def test_rows_are_written_some_at_a_time(tmp_path: Path, monkeypatch: pytest.Mon
     hidden = rows_only(dataset)
     (tmp_path / "parts").mkdir()
     (parts,) = write(hidden, tmp_path / "parts" / "a.parquet")
-    assert hidden._actions.most < 30 and parquet.ParquetFile(parts).num_row_groups > 4
+    assert hidden.columns["actions"].most < 30 and parquet.ParquetFile(parts).num_row_groups > 4
     assert parquet.read_table(parts).equals(parquet.read_table(whole))
 
 

@@ -170,12 +170,12 @@ def test_nothing_but_the_drawn_rows_is_read() -> None:
     storage = DatasetStorage(dataset)
     buffer = TensorDictReplayBuffer(storage=storage, batch_size=16, prefetch=2)
     buffer.set_sampler(EpisodeWeightedSampler(buffer, "aw", seed=0))
-    before = dataset._actions.gathered
+    before = dataset.columns["actions"].gathered
     assert "116 rows" in repr(buffer) and to_dataset(buffer) is to_dataset(storage) is dataset
     for _ in range(2):
         buffer.sample()
     buffer.synchronize()
-    assert 32 <= dataset._actions.gathered - before <= 80  # the two, and what was made ahead
+    assert 32 <= dataset.columns["actions"].gathered - before <= 80  # the two, and what was made ahead
 
 
 def test_more_rows_than_fit_into_32_bits() -> None:

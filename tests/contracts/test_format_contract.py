@@ -148,8 +148,7 @@ def test_weights_are_computed_without_loading_observations(format_: Format, tmp_
     uw.ReturnWeighting()(back)
     uw.AdvantageWeighting()(back)
     uw.inspect(back)
-    for column in (back._observations, back._actions, back._next_observations):
-        assert column is None or not column.is_loaded
+    assert not any(column.is_loaded for name, column in back.columns.items() if name not in {"rewards", "flags"})
     np.testing.assert_array_equal(back.initial_observations, ds.initial_observations)
 
 
@@ -160,9 +159,9 @@ def test_rows_are_the_same_read_alone_or_with_the_rest(format_: Format, tmp_path
     save_quietly(ds, path, format_.name)
     alone, whole = uw.load(path), uw.load(path)
     index = np.random.default_rng(0).permutation(whole.num_steps)[:17]
-    np.testing.assert_array_equal(alone._observations.rows(index), whole.observations[index])
-    assert alone._next_observations is None or not alone._next_observations.is_loaded
-    np.testing.assert_array_equal(alone._observations.rows(index[:0]), whole.observations[index[:0]])
+    np.testing.assert_array_equal(alone.columns["observations"].rows(index), whole.observations[index])
+    assert "next_observations" not in alone.columns or not alone.columns["next_observations"].is_loaded
+    np.testing.assert_array_equal(alone.columns["observations"].rows(index[:0]), whole.observations[index[:0]])
 
 
 @lazy
@@ -171,7 +170,7 @@ def test_a_dataset_may_be_sent_to_another_process_unread(format_: Format, tmp_pa
     save_quietly(random_dataset(next_known=True), path, format_.name)
     here = uw.load(path)
     there = pickle.loads(pickle.dumps(here))
-    assert not there._observations.is_loaded
+    assert not there.columns["observations"].is_loaded
     assert_same(there, here)
 
 

@@ -179,7 +179,7 @@ class TestTransitions:
         episode_of = np.repeat(np.arange(ds.num_episodes), ds.lengths)
         np.testing.assert_array_equal(batch.next_observations, ds.next_observations[trainable])
         np.testing.assert_array_equal(batch.terminated, ds.terminated[trainable])
-        if ds._next_observations is None:
+        if "next_observations" not in ds.columns:
             for place, step in enumerate(trainable):
                 if not batch.terminated[place]:
                     assert episode_of[step + 1] == episode_of[step]

@@ -51,7 +51,7 @@ def test_next_observations_that_are_not_stored_are_hashed_in_pieces(
     piece: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """As if they were there as a whole, which this asks for after the hash."""
-    monkeypatch.setattr("upweight.data.fingerprint._PIECE_BYTES", piece)
+    monkeypatch.setattr("upweight.data.fingerprint._BLOCK_BYTES", piece)
     for ds in (random_dataset(num_episodes=7), random_dataset(num_episodes=7).subset([3, 1, 1])):
         found, digest = content_hash(ds), hashlib.sha256()
         for array in (ds.observations, ds.actions, ds.rewards, ds.next_observations, ds.terminated, ds.truncated):

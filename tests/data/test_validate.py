@@ -33,8 +33,8 @@ def test_in_a_file_too_and_without_loading_it(tmp_path: Path, name: str) -> None
         uw.save(with_arrays(ds, next_observations=moved_up(ds)), tmp_path / name)
     with pytest.warns(uw.UpweightWarning, match=MOVED):
         back = uw.load(tmp_path / name)
-    assert back._next_observations is not None
-    assert not back._observations.is_loaded and not back._next_observations.is_loaded
+    assert "next_observations" in back.columns
+    assert not back.columns["observations"].is_loaded and not back.columns["next_observations"].is_loaded
 
 
 def test_some_ends_that_were_repaired_do_not_hide_the_others() -> None:

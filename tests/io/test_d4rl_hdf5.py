@@ -137,8 +137,8 @@ def test_some_rows_of_any_storage(tmp_path: Path, compression: str | None) -> No
     ds = uw.load(path)
     np.testing.assert_array_equal(ds.initial_observations, observations[::100])
     index = np.array([4999, 0, 700, 699, 0])
-    np.testing.assert_array_equal(ds._observations.rows(index), observations[index])
-    assert not ds._observations.is_loaded
+    np.testing.assert_array_equal(ds.columns["observations"].rows(index), observations[index])
+    assert not ds.columns["observations"].is_loaded
 
 
 def test_a_fragment_in_the_middle_is_written_with_an_end_and_stays_marked(tmp_path: Path) -> None:

@@ -107,7 +107,12 @@ def test_returns_come_from_the_metadata(minari: Any, storage: str) -> None:
     with pytest.warns(uw.UpweightWarning, match="incomplete"):
         weights = uw.ReturnWeighting()(ds)
     assert weights[1] > weights[0] > weights[2] == 0
-    columns = (ds._rewards, ds._observations, ds._actions, ds._next_observations)
+    columns = (
+        ds.columns["rewards"],
+        ds.columns["observations"],
+        ds.columns["actions"],
+        ds.columns["next_observations"],
+    )
     assert not any(column is not None and column.is_loaded for column in columns)
     assert ds.num_actions == 3 and ds.actions.max() == 1  # as its action space says
 

@@ -34,7 +34,7 @@ def write(path: Path, arrays: dict[str, Any]) -> Path:
 def test_imitation(tmp_path: Path) -> None:
     ds = random_dataset(next_known=True)
     back = uw.load(write(tmp_path / "a.npz", of_imitation(ds)))
-    assert not back._observations.is_loaded
+    assert not back.columns["observations"].is_loaded
     np.testing.assert_array_equal(back.initial_observations, ds.initial_observations)
     assert_same(back, ds, metadata=False)
 

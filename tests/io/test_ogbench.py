@@ -55,7 +55,7 @@ def test_relabelled_rewards_are_read(tmp_path: Path) -> None:
 def test_some_rows_of_a_compressed_file(tmp_path: Path) -> None:
     ds = uw.load(write(tmp_path / "a.npz"))
     np.testing.assert_array_equal(ds.initial_observations, uw.load(tmp_path / "a.npz").observations[[0, 3]])
-    assert not ds._observations.is_loaded
+    assert not ds.columns["observations"].is_loaded
 
 
 def test_a_trajectory_without_a_step_is_an_error(tmp_path: Path) -> None:

@@ -37,7 +37,9 @@ def test_batches_weights_and_inspection_read_no_column(
     monkeypatch.setattr(packed.MappedColumn, "read", lambda self: looked_at.append(self) or read(self))
     uw.inspect(back)
     uw.AdvantageWeighting()(back)
-    assert all(column is back._rewards for column in looked_at)  # some last ones, where episodes were truncated
+    assert all(
+        column is back.columns["rewards"] for column in looked_at
+    )  # some last ones, where episodes were truncated
     monkeypatch.undo()
     index = np.random.default_rng(0).permutation(starts_of_known_transitions(ds))[:17]
     for ours, theirs in zip(back.transitions(index), ds.transitions(index), strict=True):

@@ -22,7 +22,7 @@ def test_a_folder_of_shards_round_trips(tmp_path: Path, monkeypatch: pytest.Monk
     assert len(files) > 10
     back = uw.load(tmp_path / "shards")
     np.testing.assert_array_equal(back.initial_observations, ds.initial_observations)
-    assert not back._observations.is_loaded
+    assert not back.columns["observations"].is_loaded
     assert_same(back, ds)
 
 

@@ -47,8 +47,10 @@ def test_episodes_and_batches_are_those_of_the_data_in_memory(tmp_path: Path, sh
             for a, b in zip(next(mine), next(expected), strict=True):
                 np.testing.assert_array_equal(a, b)
         expected = uw.batches(ds, "rw", 16, seed=3)
-    assert not ours._observations.is_loaded and not ours._rewards.is_loaded
-    np.testing.assert_array_equal(ours._step_flags.rows(np.arange(ds.num_steps)), ds._step_flags.read())
+    assert not ours.columns["observations"].is_loaded and not ours.columns["rewards"].is_loaded
+    np.testing.assert_array_equal(
+        ours.rows("flags", np.arange(ds.num_steps)), ds.rows("flags", np.arange(ds.num_steps))
+    )
     np.testing.assert_array_equal(ours.subset([3, 1]).observations, ds.subset([3, 1]).observations)
 
 
@@ -102,7 +104,7 @@ def test_the_index_follows_the_shards(shards: Path) -> None:
         after = uw.load(shards, index=True)
     assert after.num_steps == before.num_steps - rows
     with pytest.raises(uw.DatasetError, match=rf"{last.name}: cannot read .*no longer there; put it back"):
-        before._observations.rows(np.arange(before.num_steps))
+        before.columns["observations"].rows(np.arange(before.num_steps))
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         uw.load(shards, index=True)
@@ -182,7 +184,7 @@ def test_training_streams_from_the_files(shards: Path) -> None:
     ds = uw.load(shards, index=True)
     runs = [uw.Run(small_config("bc"), "rw", seed) for seed in range(2)]
     streamed = uw.train(ds, runs, num_updates=4, stream=True, progress=False)
-    assert not ds._observations.is_loaded and not ds._actions.is_loaded
+    assert not ds.columns["observations"].is_loaded and not ds.columns["actions"].is_loaded
     resident = uw.train(uw.load(shards), runs, num_updates=4, stream=False, progress=False)
     for ours, theirs in zip(streamed, resident, strict=True):
         np.testing.assert_allclose(

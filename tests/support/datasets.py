@@ -181,14 +181,8 @@ class RowsOnly(Column):
 
 def rows_only(dataset: uw.Dataset) -> uw.Dataset:
     """The same, of which the index of episodes lies in memory and the steps do not: as of a packed folder."""
-    columns = {
-        name: getattr(dataset, f"_{name}") for name in ("observations", "actions", "rewards", "next_observations")
-    }
-    arrays = {name: column.read() for name, column in columns.items() if column is not None}
+    arrays = {name: column.read() for name, column in dataset.columns.items()}
     arrays["flags"] = dataset.episodes.flags(0, dataset.num_episodes)
-    hidden: dict[str, Any] = {
-        f"_{name}": RowsOnly(array.shape, array.dtype, array.__getitem__) for name, array in arrays.items()
-    }
-    return replace(
-        dataset, **hidden, _returns=dataset.returns, _initial_observations=dataset.observations[dataset.starts]
-    )
+    hidden = {name: RowsOnly(array.shape, array.dtype, array.__getitem__) for name, array in arrays.items()}
+    starts = dataset.observations[dataset.starts]
+    return replace(dataset, columns=hidden, _returns=dataset.returns, _initial_observations=starts)

@@ -83,7 +83,7 @@ def write_robomimic(path: Path, demos: list[dict[str, np.ndarray]], **masks: lis
 def _robomimic(ds: uw.Dataset, path: Path) -> list[str]:
     lost = losses(ds, "labels", "metadata", "actions", "incomplete")
     names = {"observations": "obs/state", "actions": "actions", "rewards": "rewards", "terminated": "dones"}
-    if ds._next_observations is not None and ds.episodes.final_known.all():
+    if "next_observations" in ds.columns and ds.episodes.final_known.all():
         names["next_observations"] = "next_obs/state"
     else:
         lost += losses(ds, "own next observations") + ["last steps"] * bool(ds.episodes.final_known.any())
@@ -95,7 +95,7 @@ def _robomimic(ds: uw.Dataset, path: Path) -> list[str]:
 
 def _steps(ds: uw.Dataset) -> dict[str, np.ndarray]:
     names = ["observations", "actions", "rewards", "terminated", "truncated"]
-    if ds._next_observations is not None:
+    if "next_observations" in ds.columns:
         names.append("next_observations")
     return {name: getattr(ds, name) for name in names}
 

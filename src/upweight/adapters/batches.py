@@ -113,9 +113,9 @@ def batches(
 
 def _window(dataset: Dataset, batch_size: int) -> int:
     """How many batches to gather at a time: no more than hold as many rows as there are."""
-    if not dataset._observations.is_grouped:
+    if not dataset.columns["observations"].is_grouped:
         return 1
-    columns = (dataset._observations, dataset._observations, dataset._actions)
+    columns = [dataset.columns[name] for name in ("observations", "observations", "actions")]
     row = sum(math.prod(column.shape[1:]) * column.dtype.itemsize for column in columns)
     return max(1, min(_WINDOW_BYTES // row, dataset.num_steps) // batch_size)
 

@@ -226,9 +226,9 @@ def _log_of_dataset(dataset: Dataset) -> _Log:
     ends = dataset.episodes
     seen_by_d3rlpy = Dataset.assemble(
         episodes=_ending_in_the_unknown(ends.lengths, ends.terminated, ends.truncated, ends.complete),
-        observations=_at_least_2d(dataset._observations),
-        actions=_at_least_2d(dataset._actions),
-        rewards=dataset._rewards,
+        observations=_at_least_2d(dataset.columns["observations"]),
+        actions=_at_least_2d(dataset.columns["actions"]),
+        rewards=dataset.columns.get("rewards"),
         returns=dataset.returns,
         labels=dataset.labels,
         metadata=dataset.metadata,
@@ -269,7 +269,7 @@ class _SlicedEpisodes(Sequence[EpisodeBase]):
 
 def _array_or_column(dataset: Dataset, name: str) -> NDArray[Any] | Column:
     """The array of a field, checked, or its map; the column itself where its rows must be gathered from maps."""
-    column: Column = getattr(dataset, f"_{name}")
+    column = dataset.columns[name]
     return column if column.is_mapped and not isinstance(column, MappedColumn) else getattr(dataset, name)
 
 

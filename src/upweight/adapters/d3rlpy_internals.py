@@ -19,7 +19,7 @@ def picked(dataset: Dataset, rows: NDArray[np.int64]) -> dict[str, NDArray[np.fl
     """
 
     def float32(name: str, index: NDArray[np.int64]) -> NDArray[np.float32]:
-        return dataset._rows(name, index).astype(np.float32, copy=False)
+        return dataset.rows(name, index).astype(np.float32, copy=False)
 
     terminal = dataset.terminated[rows]  # [B]
     following = rows + ~terminal  # [B] a step that is not terminal is drawn only if its episode goes on

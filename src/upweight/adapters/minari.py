@@ -165,8 +165,10 @@ def _free_path(dataset_id: str) -> Path:
 def _described(env: Any, dataset: Dataset) -> dict[str, str]:
     """What Minari keeps about an environment: its spaces, and how to make it."""
     described = {
-        "observation_space": serialize_space(_space_of(env.observation_space, dataset._observations, "observations")),
-        "action_space": serialize_space(_space_of(env.action_space, dataset._actions, "actions")),
+        "observation_space": serialize_space(
+            _space_of(env.observation_space, dataset.columns["observations"], "observations")
+        ),
+        "action_space": serialize_space(_space_of(env.action_space, dataset.columns["actions"], "actions")),
     }
     return described if env.spec is None else {**described, "env_spec": env.spec.to_json()}
 

@@ -88,7 +88,7 @@ def add_reading(parser: argparse.ArgumentParser) -> None:
         "--score",
         metavar="NAME",
         help="for logs with neither: what tells how good an episode was, in the place of its return: a column (the last value "
-        "counts), an entry of the episodes' metadata, LeRobot's progress_sparse, or smoothness, of the motion",
+        "counts), an entry of the episodes' metadata, or LeRobot's progress_sparse",
     )
     group.add_argument(
         "--index",

@@ -69,7 +69,7 @@ def unused_note(dataset: "Dataset") -> str | None:
     """What to say of codes with gaps, where nobody said how many there are; refuses those beyond ``num_actions``."""
     if not dataset.discrete_actions:
         return None
-    seen = np.unique(dataset._actions.rows(np.arange(looked := min(dataset.num_steps, _LOOKED_AT))))
+    seen = np.unique(dataset.columns["actions"].rows(np.arange(looked := min(dataset.num_steps, _LOOKED_AT))))
     check_codes(seen, dataset.num_actions, source=dataset.source)
     unused = np.setdiff1d(np.arange(min(int(seen[-1]), _MOST_CODES)), seen)
     if dataset.num_actions is not None or not unused.size:
@@ -86,13 +86,14 @@ def codes_note(dataset: "Dataset") -> str | None:
     """What to say of actions that may be codes stored as floats, as the first steps show; None of others."""
     if dataset.discrete_actions or dataset.action_shape not in {(), (1,)}:
         return None
-    values = np.unique(dataset._actions.rows(np.arange(min(dataset.num_steps, _LOOKED_AT))))
+    actions = dataset.columns["actions"]
+    values = np.unique(actions.rows(np.arange(min(dataset.num_steps, _LOOKED_AT))))
     if not 2 <= len(values) <= _MOST_CODES or values[0] < 0 or (values != np.rint(values)).any():
         return None
     shown = ", ".join(f"{value:g}" for value in values[:3]) + (", ..." if len(values) > 3 else "")
     count = int(values[-1]) + 1
     return (
-        f"{dataset.source}: the actions are whole numbers stored as {dataset._actions.dtype} ({shown}), which are taken as "
+        f"{dataset.source}: the actions are whole numbers stored as {actions.dtype} ({shown}), which are taken as "
         "amounts: policies are fitted by regression. If they are codes of choices, say how many there are, e.g. "
         f"num_actions={count} (--num-actions {count}), and take an algorithm for discrete actions"
     )

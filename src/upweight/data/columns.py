@@ -112,7 +112,10 @@ class ConcatenatedColumn(Column):
 
     def __init__(self, parts: Sequence[Column]) -> None:
         shape = (sum(len(part) for part in parts), *parts[0].shape[1:])
-        super().__init__(shape, np.result_type(*(part.dtype for part in parts)))
+        dtype = np.result_type(*(part.dtype for part in parts))
+        if dtype.kind == "f" and all(part.dtype.kind in "biu" for part in parts):
+            dtype = np.dtype(np.int64)  # NumPy joins uint64 and int64 as floats, and codes would become amounts
+        super().__init__(shape, dtype)
         self._parts = parts
         self._comes_from(*parts)
 

@@ -14,9 +14,18 @@ from upweight.base.text import Shown
 from upweight.data import table, trajectories, validate
 from upweight.data.action_codes import as_discrete, check_codes
 from upweight.data.columns import ArrayColumn, Column, GatheredColumn, ShiftedColumn, read_only
+from upweight.data.score import score_rewards
 from upweight.data.segment import LAST, TERMINATED, TRAINABLE, Episodes
 from upweight.data.success import NO_REWARDS, success_rewards
 
+STORED = (
+    "observations",
+    "actions",
+    "rewards",
+    "next_observations",
+    "flags",
+)  # names of columns; the last three may be missing
+_MAPPINGS = ("columns", "metadata")  # fields that are read-only views, which cannot be pickled
 _PIECE = 1 << 16  # steps that are looked at together
 
 
@@ -40,17 +49,16 @@ class Dataset(Shown):
     """
 
     episodes: Episodes
-    _observations: Column  # [M, ...]; with an underscore: the storage behind the property of that name
-    _actions: Column  # [M, ...]
-    _rewards: Column | None  # [M], None if the log has none
-    _next_observations: Column | None = None  # [M, ...], None if they are the following observations
+    columns: Mapping[str, Column]  # [M, ...] each: what the log stores of its steps, under the names of STORED
     _returns: NDArray[np.float64] | None = None  # [N], where the file knows them already
     _initial_observations: NDArray[Any] | None = None  # [N, ...], likewise
-    _flags: Column | None = None  # [M] of Episodes.flags, likewise
     labels: NDArray[np.str_] | None = None  # [N] where each episode came from
     num_actions: int | None = None  # of discrete actions: how many there are, where that is known
     metadata: Mapping[str, Any] = field(default_factory=lambda: MappingProxyType({}))  # JSON-able
     source: str = "dataset"  # named in error messages
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "columns", MappingProxyType(dict(self.columns)))
 
     # ---- making one -------------------------------------------------------------------------------------------
     @classmethod
@@ -152,15 +160,12 @@ class Dataset(Shown):
             rewards = ArrayColumn(validate.as_rewards(rewards, key="rewards", num_steps=count, source=source))
         validate.check_columns(episodes, observations, actions, rewards, next_observations, source=source)
         actions = as_discrete(num_actions, actions, source=source)
+        given = (observations, actions, rewards, next_observations, flags)
         return cls(
             episodes=episodes,
-            _observations=observations,
-            _actions=actions,
-            _rewards=rewards,
-            _next_observations=next_observations,
+            columns={name: column for name, column in zip(STORED, given, strict=True) if column is not None},
             _returns=returns,
             _initial_observations=initial_observations,
-            _flags=flags,
             labels=validate.as_labels(labels, num_episodes=len(episodes), source=source),
             num_actions=num_actions,
             metadata=validate.as_metadata(metadata, source=source),
@@ -209,35 +214,35 @@ class Dataset(Shown):
     @cached_property
     def observations(self) -> NDArray[Any]:
         """[M, ...]"""
-        return self._checked(self._observations, "observations")
+        return self._checked("observations")
 
     @cached_property
     def actions(self) -> NDArray[Any]:
         """[M, ...]; whole numbers mean discrete actions."""
-        actions = self._checked(self._actions, "actions")
+        actions = self._checked("actions")
         check_codes(actions, self.num_actions, source=self.source)
         return actions
 
     @cached_property
     def rewards(self) -> NDArray[Any]:
         """[M] as logged."""
-        if self._rewards is None:
+        if not self.has_rewards:
             raise DatasetError(f"{self.source}: {NO_REWARDS}")
-        return self._checked(self._rewards, "rewards")
+        return self._checked("rewards")
 
     @cached_property
     def next_observations(self) -> NDArray[Any]:
         """[M, ...]; at an end whose next observation is unknown, the last observation itself."""
-        if self._next_observations is not None:
-            return self._checked(self._next_observations, "next_observations")
+        if "next_observations" in self.columns:
+            return self._checked("next_observations")
         self.observations  # noqa: B018  (checked for NaN before it is shifted)
         with naming_memory(f"{self.source}: next_observations"):
-            return ShiftedColumn(self._observations, self.episodes.last_steps).read()
+            return ShiftedColumn(self.columns["observations"], self.episodes.last_steps).read()
 
     @cached_property
     def terminated(self) -> NDArray[np.bool_]:
         """[M] True on steps into a terminal state (only at the end of an episode)."""
-        return read_only((self._step_flags.read() & TERMINATED) != 0)
+        return read_only((self._flags.read() & TERMINATED) != 0)
 
     @cached_property
     def truncated(self) -> NDArray[np.bool_]:
@@ -249,76 +254,98 @@ class Dataset(Shown):
     @cached_property
     def trainable(self) -> NDArray[np.bool_]:
         """[M] False on last steps that lead to an unknown observation."""
-        return read_only((self._step_flags.read() & TRAINABLE) != 0)
+        return read_only((self._flags.read() & TRAINABLE) != 0)
 
     @cached_property
     def initial_observations(self) -> NDArray[Any]:
         """[N, ...] first observation of each episode, read without the others where the file allows."""
         known = self._initial_observations
-        rows = self._observations.rows(self.starts) if known is None else known
+        rows = self.columns["observations"].rows(self.starts) if known is None else known
         validate.check_finite(rows, key="observations", source=f"{self.source} (first observation of each episode)")
         return read_only(rows)
 
     @cached_property
     def next_observations_follow(self) -> bool:
         """Whether, inside episodes, the next observation of a step is the observation of the next step."""
-        if self._next_observations is None:
+        if "next_observations" not in self.columns:
             return True
         pieces = (np.arange(low, min(low + _PIECE, self.num_steps)) for low in range(0, self.num_steps, _PIECE))
-        inside = (steps[(self._step_flags.rows(steps) & LAST) == 0] for steps in pieces)
-        pairs = ((self._rows("next_observations", steps), self._rows("observations", steps + 1)) for steps in inside)
+        inside = (steps[(self.rows("flags", steps) & LAST) == 0] for steps in pieces)
+        pairs = ((self.rows("next_observations", steps), self.rows("observations", steps + 1)) for steps in inside)
         return all(np.array_equal(ours, theirs) for ours, theirs in pairs)
 
     @property
     def has_rewards(self) -> bool:
         """Whether rewards were logged: without them, nothing can be weighted by return."""
-        return self._rewards is not None
+        return "rewards" in self.columns
 
     @property
     def discrete_actions(self) -> bool:
         """Whether actions are whole numbers rather than real vectors."""
-        return self._actions.dtype.kind in "biu"
+        return self.columns["actions"].dtype.kind in "biu"
 
     @property
     def unseen_actions(self) -> int:
         """How many discrete actions there are above the highest that was taken; 0 where ``num_actions`` is not known."""
-        return 0 if self.num_actions is None else self.num_actions - 1 - int(self.actions.max())
+        if self.num_actions is None:
+            return 0
+        highest = max(int(block.max()) for block in self.columns["actions"].blocks(0, self.num_steps, _PIECE))
+        return self.num_actions - 1 - highest
 
     @property
     def observation_shape(self) -> tuple[int, ...]:
         """Of one observation: (11,) for a vector of 11 numbers, () for a single number."""
-        return self._observations.shape[1:]
+        return self.columns["observations"].shape[1:]
 
     @property
     def action_shape(self) -> tuple[int, ...]:
         """Of one action: (3,) for a vector of three numbers, () for a discrete choice."""
-        return self._actions.shape[1:]
+        return self.columns["actions"].shape[1:]
+
+    @property
+    def is_out_of_core(self) -> bool:
+        """Whether observations stay in a memory-mapped file, of which rows are read as they are needed."""
+        return self.columns["observations"].is_mapped
+
+    def rows(self, name: str, index: NDArray[np.integer]) -> NDArray[Any]:
+        """Rows ``index`` [B] of the column ``name``, one of ``STORED``: from a memory map, else from the checked array.
+
+        "flags" are the bits of :meth:`Episodes.flags`. "next_observations" that the log does not store are the following ones.
+        """
+        if name == "flags":
+            return self._flags.rows(index)
+        if name == "next_observations" and name not in self.columns:
+            name, index = "observations", index + ((self._flags.rows(index) & LAST) == 0)
+        if name in self.columns and self.columns[name].is_mapped:
+            return self.columns[name].rows(index)
+        array: NDArray[Any] = getattr(self, name)
+        return array.take(index, axis=0)
+
+    def steps(self, index: NDArray[np.integer]) -> Transitions:
+        """Steps ``index`` [B] as they were logged; those that nothing can be learned from repeat their last observation."""
+        index = np.asarray(index)
+        return self._steps(index, self.rows("flags", index))  # which also refuses an index beyond the last step
 
     def transitions(self, index: NDArray[np.integer]) -> Transitions:
-        """The transitions that start at flat step indices ``index`` [B]."""
+        """The transitions that start at flat step indices ``index`` [B]; steps that cannot be learned from are refused."""
         index = np.asarray(index)
-        flags = self._step_flags.rows(index)  # also refuses an index beyond the last step
+        flags = self.rows("flags", index)
         if (wrong := ((flags & TRAINABLE) == 0) | (index < 0)).any():
             raise IndexError(
                 f"step {index[wrong][0]} is not the start of a known transition: expected steps that a sampler drew "
                 f"(an episode's first `num_transitions` steps, counted from 0 to {self.num_steps - 1})"
             )
-        observations, following = self._observed(index, flags)
-        rewards = self._rows("rewards", index) if self.has_rewards else np.full(index.shape, np.nan, np.float32)
-        return Transitions(observations, self._rows("actions", index), rewards, following, (flags & TERMINATED) != 0)
+        return self._steps(index, flags)
 
     # ---- other datasets from this one ---------------------------------------------------------------------------
     def subset(self, episodes: ArrayLike) -> "Dataset":
         """The given episodes (indices, in that order and with repetitions, or a boolean mask [N])."""
         chosen = validate.as_episode_index(episodes, num_episodes=self.num_episodes, source=self.source)
         steps = self.episodes.steps_of(chosen)
-        per_step = ("_observations", "_actions", "_rewards", "_next_observations", "_flags")
+        columns = {name: GatheredColumn(column, steps) for name, column in self.columns.items()}
         per_episode = ("_returns", "_initial_observations", "labels")
-        parts: dict[str, Any] = {
-            name: GatheredColumn(column, steps) for name in per_step if (column := getattr(self, name)) is not None
-        }
-        parts |= {name: values[chosen] for name in per_episode if (values := getattr(self, name)) is not None}
-        return replace(self, episodes=self.episodes.take(chosen), **parts)
+        known = {name: values[chosen] for name in per_episode if (values := getattr(self, name)) is not None}
+        return replace(self, episodes=self.episodes.take(chosen), columns=columns, **known)
 
     def split(self, fraction: float, *, seed: int) -> tuple["Dataset", "Dataset"]:
         """Two disjoint random parts by episodes; the first gets ``round(fraction * N)``, each at least one."""
@@ -347,12 +374,21 @@ class Dataset(Shown):
     def with_success(self, flags: ArrayLike) -> "Dataset":
         """Rewards from success ``flags`` [N] or [M]: a last step of 1 for episodes that have one set; success is terminal."""
         episodes, rewards = success_rewards(flags, self.episodes, source=self.source)
-        return replace(self, episodes=episodes, _rewards=rewards, _returns=None, _flags=None)
+        columns = {name: column for name, column in self.columns.items() if name != "flags"}
+        return replace(self, episodes=episodes, columns={**columns, "rewards": rewards}, _returns=None)
+
+    def with_score(self, score: ArrayLike) -> "Dataset":
+        """Rewards from a number per episode (a rating, a cost avoided): a last step of it, so that it is the return.
+
+        ``score`` is [N], or [M] of the steps, where an episode's last one counts (progress).
+        """
+        rewards = score_rewards(score, self.episodes, source=self.source)
+        return replace(self, columns={**self.columns, "rewards": rewards}, _returns=None)
 
     def with_num_actions(self, num_actions: int | None) -> "Dataset":
         """The same dataset, told how many discrete actions there are; it may not show all, or store them as floats."""
-        actions = as_discrete(num_actions, self._actions, source=self.source)
-        return replace(self, num_actions=num_actions, _actions=actions)
+        actions = as_discrete(num_actions, self.columns["actions"], source=self.source)
+        return replace(self, num_actions=num_actions, columns={**self.columns, "actions": actions})
 
     def with_metadata(self, **entries: Any) -> "Dataset":
         """The same dataset with more (JSON-able) metadata."""
@@ -362,8 +398,13 @@ class Dataset(Shown):
         """Read and check every array now rather than at first access; returns the dataset."""
         for name in ("observations", "actions", "next_observations", *(("returns", "rewards") * self.has_rewards)):
             getattr(self, name)
-        validate.check_flags(self._flags, self.episodes, source=self.source)
+        validate.check_flags(self.columns.get("flags"), self.episodes, source=self.source)
         return self
+
+    def check_files(self) -> None:
+        """An error where the files behind the columns can no longer be read; takes too long to ask before every batch."""
+        for column in self.columns.values():
+            column.check()
 
     def _facts(self) -> dict[str, Any]:
         sizes = {"episodes": self.num_episodes, "steps": self.num_steps, "observations": self.observation_shape}
@@ -372,29 +413,31 @@ class Dataset(Shown):
 
     def __getstate__(self) -> dict[str, Any]:
         """For worker processes: everything but what can be computed again."""
-        return {**{name: getattr(self, name) for name in self.__dataclass_fields__}, "metadata": dict(self.metadata)}
+        fields = {name: getattr(self, name) for name in self.__dataclass_fields__}
+        return {**fields, **{name: dict(fields[name]) for name in _MAPPINGS}}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
-        self.__dict__.update(state, metadata=MappingProxyType(state["metadata"]))
+        self.__dict__.update(state, **{name: MappingProxyType(state[name]) for name in _MAPPINGS})
 
     # ---- inside -----------------------------------------------------------------------------------------------
-    def _checked(self, column: Column, key: str) -> NDArray[Any]:
-        with naming_memory(f"{self.source}: {key}"):
+    def _checked(self, name: str) -> NDArray[Any]:
+        column = self.columns[name]
+        with naming_memory(f"{self.source}: {name}"):
             array = column.read()
         if not column.is_mapped:
-            validate.check_finite(array, key=key, source=self.source)
+            validate.check_finite(array, key=name, source=self.source)
         return array
 
-    def _rows(self, name: str, index: NDArray[np.integer]) -> NDArray[Any]:
-        """Of a field: from its file, or else from the array, which is read and checked as a whole first."""
-        column = getattr(self, f"_{name}")
-        return column.rows(index) if column.is_mapped else getattr(self, name).take(index, axis=0)
-
-    def _observed(self, index: NDArray[np.integer], flags: NDArray[np.uint8]) -> Sequence[NDArray[Any]]:
-        if self._next_observations is not None:  # [B, ...] at the steps, which have these flags, and after them
-            return self._rows("observations", index), self._rows("next_observations", index)
-        return np.split(self._rows("observations", np.concatenate([index, index + ((flags & LAST) == 0)])), 2)
+    def _steps(self, index: NDArray[np.integer], flags: NDArray[np.uint8]) -> Transitions:
+        if "next_observations" in self.columns:
+            observations, following = self.rows("observations", index), self.rows("next_observations", index)
+        else:
+            both = np.concatenate([index, index + ((flags & LAST) == 0)])
+            observations, following = np.split(self.rows("observations", both), 2)
+        rewards = self.rows("rewards", index) if self.has_rewards else np.full(index.shape, np.nan, np.float32)
+        return Transitions(observations, self.rows("actions", index), rewards, following, (flags & TERMINATED) != 0)
 
     @cached_property
-    def _step_flags(self) -> Column:
-        return self._flags or ArrayColumn(self.episodes.flags(0, self.num_episodes))
+    def _flags(self) -> Column:
+        """[M] the bits of :meth:`Episodes.flags`, from the file or else from the episodes."""
+        return self.columns.get("flags") or ArrayColumn(self.episodes.flags(0, self.num_episodes))

@@ -18,7 +18,7 @@ def _share_of_last(dataset: "Dataset", episodes: NDArray[np.bool_]) -> float:
     sizes = np.abs(dataset.returns)
     chosen = np.flatnonzero(episodes)
     some = chosen[np.linspace(0, len(chosen) - 1, min(len(chosen), _LOOKED_AT)).astype(np.int64)]
-    last = float(np.abs(dataset._rows("rewards", dataset.episodes.last_steps[some]).astype(np.float64)).sum())
+    last = float(np.abs(dataset.rows("rewards", dataset.episodes.last_steps[some]).astype(np.float64)).sum())
     of_theirs = last / max(last, float(sizes[some].sum()), _TINY)
     return of_theirs * float(sizes[chosen].sum()) / max(float(sizes.sum()), _TINY)
 

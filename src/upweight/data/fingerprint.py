@@ -1,4 +1,4 @@
-"""Hashes that tell whether two datasets are the same."""
+"""Hashes that tell whether two datasets are the same. Steps are read in blocks, so that data larger than memory have one too."""
 
 import hashlib
 from collections.abc import Iterable, Iterator
@@ -7,31 +7,39 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from upweight.data.columns import ShiftedColumn
+from upweight.data.columns import Column, ShiftedColumn
 from upweight.data.dataset import Dataset
+from upweight.data.segment import TERMINATED
+from upweight.data.validate import check_finite
 
-_PIECE_BYTES = 1 << 22
+_BLOCK_BYTES = 1 << 22
 
 
 def content_hash(dataset: Dataset) -> str:
     """SHA-256 of all numbers of its steps."""
-    return _hash(map(_bytes, _arrays(dataset)))
+    return _hash(map(_bytes, _blocks(dataset)))
 
 
-def _arrays(dataset: Dataset) -> Iterator[NDArray[Any]]:
-    """Every array of steps; next observations that are not stored some rows at a time, without ever building them all."""
-    yield dataset.observations
-    yield dataset.actions
-    if dataset.has_rewards:
-        yield dataset.rewards
-    if dataset._next_observations is not None:
-        yield dataset.next_observations
-    else:
-        size = max(1, _PIECE_BYTES * dataset.num_steps // max(1, dataset.observations.nbytes))
-        following = ShiftedColumn(dataset._observations, dataset.episodes.last_steps)
-        yield from following.blocks(0, dataset.num_steps, size)
-    yield dataset.terminated
-    yield dataset.truncated
+def _blocks(dataset: Dataset) -> Iterator[NDArray[Any]]:
+    """Every column of steps, block after block; an ended step counts for ``terminated`` or for ``truncated``."""
+    columns = {name: dataset.columns[name] for name in dataset.columns if name != "flags"}
+    columns.setdefault("next_observations", ShiftedColumn(columns["observations"], dataset.episodes.last_steps))
+    for name in ("observations", "actions", "rewards", "next_observations"):
+        if name in columns:
+            column = columns[name]
+            row_bytes = int(np.prod(column.shape[1:], dtype=object)) * column.dtype.itemsize
+            for block in column.blocks(0, len(column), max(1, _BLOCK_BYTES // max(1, row_bytes))):
+                check_finite(block, key=name, source=dataset.source)
+                yield block
+    for low in range(0, dataset.num_steps, _BLOCK_BYTES):
+        steps = np.arange(low, min(low + _BLOCK_BYTES, dataset.num_steps))
+        yield (dataset.rows("flags", steps) & TERMINATED) != 0
+    last_of_truncated = dataset.episodes.last_steps[dataset.episodes.truncated]  # in order
+    for low in range(0, dataset.num_steps, _BLOCK_BYTES):
+        truncated = np.zeros(min(_BLOCK_BYTES, dataset.num_steps - low), bool)
+        first, last = np.searchsorted(last_of_truncated, [low, low + len(truncated)])
+        truncated[last_of_truncated[first:last] - low] = True
+        yield truncated
 
 
 def fingerprint(dataset: Dataset) -> str:
@@ -39,15 +47,24 @@ def fingerprint(dataset: Dataset) -> str:
 
     Steps that cannot be learned from, and actions that were never taken, are told apart only where there are any.
     """
-    shapes = [dataset.observations, dataset.actions, dataset.lengths]
-    about = [f"{array.dtype.str} {array.shape}".encode() for array in shapes]
-    episodes = [dataset.lengths, dataset.complete, *([] if dataset.labels is None else [dataset.labels])]
-    rewards = str(dataset.rewards.dtype if dataset.has_rewards else None).encode()
-    if not dataset.trainable.all():
+    shaped: tuple[Column | NDArray[Any], ...] = (
+        dataset.columns["observations"],
+        dataset.columns["actions"],
+        dataset.lengths,
+    )
+    described = [f"{array.dtype.str} {array.shape}".encode() for array in shaped]
+    episodes = [dataset.lengths, dataset.complete, *([] if dataset.labels is None else [_narrow(dataset.labels)])]
+    rewards = str(dataset.columns["rewards"].dtype if dataset.has_rewards else None).encode()
+    if (dataset.num_transitions < dataset.lengths).any():
         episodes.append(dataset.num_transitions)
     if dataset.unseen_actions:
-        about.append(f"{dataset.num_actions} actions".encode())
-    return _hash([content_hash(dataset).encode(), rewards, *about, *map(_bytes, episodes)])[:16]
+        described.append(f"{dataset.num_actions} actions".encode())
+    return _hash([content_hash(dataset).encode(), rewards, *described, *map(_bytes, episodes)])[:16]
+
+
+def _narrow(labels: NDArray[np.str_]) -> NDArray[np.str_]:
+    """[N] the same labels in the narrowest type that holds them: a subset keeps the width of the whole."""
+    return labels.astype(f"<U{max(1, int(np.char.str_len(labels).max()))}")
 
 
 def _bytes(array: NDArray[Any]) -> Any:

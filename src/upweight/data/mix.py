@@ -30,15 +30,14 @@ def concat(datasets: Sequence[Dataset], *, source: str | None = None) -> Dataset
                     f"found {getattr(first, what)} and {getattr(other, what)}"
                 )
     num_actions, metadata = agree([each.num_actions for each in datasets], [each.metadata for each in datasets])
-    rewards = [dataset._rewards for dataset in datasets if dataset._rewards is not None]
     labels = [dataset.labels for dataset in datasets if dataset.labels is not None]
-    has_next = any(dataset._next_observations is not None for dataset in datasets)
+    has_next = any("next_observations" in dataset.columns for dataset in datasets)
     has_returns = any(dataset._returns is not None for dataset in datasets)
     return Dataset.assemble(
         episodes=join([dataset.episodes for dataset in datasets]),
-        observations=_joined([dataset._observations for dataset in datasets]),
-        actions=_joined([dataset._actions for dataset in datasets]),
-        rewards=_joined(rewards) if rewards else None,
+        observations=_joined([dataset.columns["observations"] for dataset in datasets]),
+        actions=_joined([dataset.columns["actions"] for dataset in datasets]),
+        rewards=_joined([dataset.columns["rewards"] for dataset in datasets]) if first.has_rewards else None,
         next_observations=_joined([_next_column(dataset) for dataset in datasets]) if has_next else None,
         returns=np.concatenate([dataset.returns for dataset in datasets]) if has_returns else None,
         labels=np.concatenate(labels) if len(labels) == len(datasets) else None,
@@ -51,7 +50,7 @@ def concat(datasets: Sequence[Dataset], *, source: str | None = None) -> Dataset
 def agree(
     num_actions: Iterable[int | None], metadata: Sequence[Mapping[str, Any]]
 ) -> tuple[int | None, dict[str, Any]]:
-    """How many actions there are, and the metadata of all together: what numbers in columns of categories stand for."""
+    """How many actions there are, and the metadata of all together: what categories are numbered by, and the environment."""
     numbers = {number for number in num_actions if number is not None}
     if len(numbers) > 1:
         raise DatasetError(f"cannot join datasets of different num_actions: found {sorted(numbers)}")
@@ -61,7 +60,11 @@ def agree(
             f"cannot join datasets of which columns have other categories: found {encodings[0]} and "
             f"{next(each for each in encodings if each != encodings[0])}; give each the same list of all of them"
         )
-    return next(iter(numbers), None), {"categories": encodings[0]} if encodings else {}
+    joined = {"categories": encodings[0]} if encodings else {}
+    environments = [each.get("env_id") for each in metadata]
+    if environments[0] is not None and all(each == environments[0] for each in environments):
+        joined["env_id"] = environments[0]
+    return next(iter(numbers), None), joined
 
 
 def mix(
@@ -147,6 +150,5 @@ def _joined(columns: Sequence[Column]) -> Column:
 
 def _next_column(dataset: Dataset) -> Column:
     """The dataset's own next observations, or its observations shifted."""
-    if dataset._next_observations is not None:
-        return dataset._next_observations
-    return ShiftedColumn(dataset._observations, dataset.episodes.last_steps)
+    stored = dataset.columns.get("next_observations")
+    return stored or ShiftedColumn(dataset.columns["observations"], dataset.episodes.last_steps)

@@ -21,6 +21,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from upweight.base.errors import DatasetError
+from upweight.data.columns import read_only
 
 LAST, TERMINATED, TRAINABLE = 1, 2, 4  # bits of a step's flags
 
@@ -35,23 +36,27 @@ class Episodes:
     complete: NDArray[np.bool_]  # [N] ran from its start to its own end: the return means something
     final_known: NDArray[np.bool_]  # [N] the observation after the last step is known
 
+    def __post_init__(self) -> None:
+        for field in fields(self):  # copies: what a caller does with the arrays afterwards changes nothing
+            object.__setattr__(self, field.name, read_only(np.array(getattr(self, field.name))))
+
     def __len__(self) -> int:
         return len(self.lengths)
 
     @cached_property
     def starts(self) -> NDArray[np.int64]:
         """[N] index of each episode's first step."""
-        return np.cumsum(self.lengths) - self.lengths
+        return read_only(np.cumsum(self.lengths) - self.lengths)
 
     @cached_property
     def last_steps(self) -> NDArray[np.int64]:
         """[N] index of each episode's last step."""
-        return np.cumsum(self.lengths) - 1
+        return read_only(np.cumsum(self.lengths) - 1)
 
     @cached_property
     def num_transitions(self) -> NDArray[np.int64]:
         """[N] steps that can be learned from: all, or all but a last one that leads to an unknown state."""
-        return self.lengths - ~(self.terminated | self.final_known)
+        return read_only(self.lengths - ~(self.terminated | self.final_known))
 
     @property
     def num_steps(self) -> int:

@@ -18,7 +18,7 @@ NO_REWARDS = (
     "the dataset has no rewards, so there are no returns to weight by. If something says which episodes succeeded (LeRobot's "
     "next.success, an entry of the episodes' metadata, a column of yours), load it with success=NAME (--success NAME), or give "
     "Dataset.with_success a flag per episode: returns are then 1 and 0. A rating or progress: score=NAME (--score NAME), "
-    'and where nothing is known, score="smoothness" goes by the motion'
+    "or Dataset.with_score"
 )
 
 

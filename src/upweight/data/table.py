@@ -229,7 +229,7 @@ class _Table:
     def joined(self, columns: Mapping[str, NDArray[Any]], part: str) -> NDArray[Any]:
         """[M, d], side by side and in order; a column that was named alone keeps its shape."""
         if list(columns) == [_said_or_usual(part, list(self._names), self._layout)]:
-            return next(iter(columns.values()))[self.order]
+            return np.array(next(iter(columns.values()))[self.order])  # a copy: the caller may change theirs
         flat = [column.reshape(self.num_rows, -1) for column in columns.values()]
         rows = np.empty((self.num_rows, sum(each.shape[1] for each in flat)), np.result_type(*flat))
         place = 0
@@ -274,7 +274,7 @@ class _Table:
                 )
             rewards = np.where(empty, rewards.dtype.type(0), rewards)
         check_filled({name: rewards}, part="rewards", source=self._source)
-        return as_rewards(rewards, key=name, num_steps=self.num_rows, source=self._source)[self.order]
+        return np.array(as_rewards(rewards, key=name, num_steps=self.num_rows, source=self._source)[self.order])
 
     def score(self, episodes: Episodes) -> NDArray[np.float64]:
         """[M] rewards that are the column's value in the last row of an episode, and 0 before."""

@@ -62,10 +62,10 @@ def from_arrays(
     columns = {
         key: values
         if values is None or isinstance(values, Column)
-        else ArrayColumn(as_array(values, key=key, source=source))
+        else ArrayColumn(np.array(as_array(values, key=key, source=source)))  # a copy: the caller may change theirs
         for key, values in given.items()
     }
-    rewards = None if rewards is None else as_vector(rewards, key="rewards", source=source)
+    rewards = None if rewards is None else np.array(as_vector(rewards, key="rewards", source=source))
     return {"episodes": episodes, "rewards": rewards, **columns}
 
 

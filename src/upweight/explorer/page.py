@@ -125,14 +125,12 @@ class Explorer(Shown):
 
     def _episode(self, number: int) -> dict[str, Any]:
         """Curves of an episode, thinned out where it is long: k steps, their rewards, the sum so far, and observations [d][k]."""
-        observed, rewarded = self.dataset._observations, self.dataset._rewards
-        assert rewarded is not None  # there is no page without
-        for column in (observed, rewarded):
-            column.check()
+        self.dataset.check_files()
         steps = self.dataset.episodes.steps_of(np.array([number]))
         shown = np.unique(np.linspace(0, len(steps) - 1, _MAX_POINTS).round().astype(np.int64))
-        rewards = rewarded.rows(steps)
-        observations = observed.rows(steps[shown]).reshape(len(shown), -1)[:, :_MAX_CURVES]
+        columns = self.dataset.columns  # some rows, and not the whole array before them
+        rewards = columns["rewards"].rows(steps)
+        observations = columns["observations"].rows(steps[shown]).reshape(len(shown), -1)[:, :_MAX_CURVES]
         for key, values in (("observations", observations), ("rewards", rewards)):
             check_finite(values, key=key, source=f"{self.dataset.source}: episode {number}")
         return {

@@ -76,7 +76,7 @@ def write(dataset: Dataset, path: Path) -> list[str]:
             "terminals": dataset.terminated,
             "timeouts": timeouts,
         }
-        if dataset._next_observations is not None:
+        if "next_observations" in dataset.columns:
             arrays["next_observations"] = dataset.next_observations
         for key, array in arrays.items():
             file.create_dataset(key, data=array, compression="gzip", compression_opts=1)

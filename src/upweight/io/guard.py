@@ -61,10 +61,10 @@ def look_first(name: str, **options: Any) -> None:
 def look(path: Path, **options: Any) -> None:
     """Read what :func:`load` reads, and of what it leaves for later the first and last rows, or one of every episode."""
     dataset = load(path, **options)
-    for column in (dataset._observations, dataset._actions, dataset._rewards, dataset._next_observations):
+    for column in dataset.columns.values():
         if isinstance(column, EpisodesColumn):
             column.rows(dataset.starts)
-        elif column is not None:
+        else:
             column.rows(np.array([0, len(column) - 1]))
 
 

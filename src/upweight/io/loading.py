@@ -47,8 +47,8 @@ def load(
     ``num_actions`` is the number of discrete actions, where the file does not know it and some are never taken.
     ``success`` names flags that tell successful episodes (a column such as LeRobot's "next.success", or "success" for short; an
     entry of the episodes' metadata), or is an array of them: they take the place of rewards (:meth:`Dataset.with_success`).
-    ``score``, in their place too, is a number per episode: an array; the name of a column (an episode's last value counts: a
-    rating, progress) or of an entry of the episodes' metadata; or "smoothness", of the motion (:mod:`upweight.data.score`).
+    ``score``, in their place too, is a number per episode (:meth:`Dataset.with_score`): an array; or the name of a column (an
+    episode's last value counts: a rating, progress) or of an entry of the episodes' metadata. One of the two, not both.
     ``guard`` looks at HDF5 and Minari in a process of its own first (some 0.2 s): damaged files crash libhdf5 or keep it busy.
     Of a table (CSV, Parquet of your own, a pandas, polars or Arrow frame) ``options`` say which column is what, as in
     :meth:`Dataset.from_frame`; else they go to the format's reader: ``index=True`` for Parquet larger than memory.

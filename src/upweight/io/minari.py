@@ -135,8 +135,10 @@ def _spaces(dataset: Dataset) -> tuple[Any, Any]:
         return spaces.Box(low, high, column.shape[1:], kind.type)
 
     if dataset.discrete_actions and dataset.action_shape == ():
-        return box(dataset._observations), spaces.Discrete(dataset.num_actions or int(dataset.actions.max()) + 1)
-    return box(dataset._observations), box(dataset._actions)
+        return box(dataset.columns["observations"]), spaces.Discrete(
+            dataset.num_actions or int(dataset.actions.max()) + 1
+        )
+    return box(dataset.columns["observations"]), box(dataset.columns["actions"])
 
 
 def _dataset_id(name: str) -> str:

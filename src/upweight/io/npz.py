@@ -59,7 +59,7 @@ def write(dataset: Dataset, path: Path) -> list[str]:
     }
     if dataset.has_rewards:
         arrays["rewards"] = dataset.rewards
-    if dataset._next_observations is not None:
+    if "next_observations" in dataset.columns:
         arrays["next_observations"] = dataset.next_observations
     if dataset.labels is not None:
         arrays["labels"] = dataset.labels

@@ -82,7 +82,7 @@ class Layout:
     @classmethod
     def of(cls, dataset: Dataset, dtype: str | None) -> "Layout":
         """That of a dataset, with floating observations as ``dtype`` (None: as they are)."""
-        observations = dataset._observations
+        observations = dataset.columns["observations"]
         if dtype is not None and observations.dtype.kind != "f":
             raise DatasetError(
                 f"{dataset.source}: dtype {dtype!r} is for observations that are floats, found {observations.dtype}"
@@ -90,15 +90,15 @@ class Layout:
         kind = observations.dtype if dtype is None else np.dtype(dtype)
         found: dict[str, tuple[Any, tuple[int, ...]]] = {
             "observations": (kind, observations.shape[1:]),
-            "actions": (dataset._actions.dtype, dataset.action_shape),
+            "actions": (dataset.columns["actions"].dtype, dataset.action_shape),
             "flags": (np.uint8, ()),
             "lengths": (np.int64, ()),
             **dict.fromkeys(_FLAGS, (np.uint8, ())),
             "initial_observations": (kind, observations.shape[1:]),
         }
-        if dataset._rewards is not None:
-            found |= {"rewards": (dataset._rewards.dtype, ()), "returns": (np.float64, ())}
-        if dataset._next_observations is not None:
+        if dataset.has_rewards:
+            found |= {"rewards": (dataset.columns["rewards"].dtype, ()), "returns": (np.float64, ())}
+        if "next_observations" in dataset.columns:
             found["next_observations"] = (kind, observations.shape[1:])
         if dataset.labels is not None:
             found["labels"] = (np.int32, ())
@@ -159,21 +159,20 @@ def write_part(folder: Path, layout: Layout, dataset: Dataset, part: Part) -> di
         "flags": [episodes.flags(part.first, part.last)],
         "lengths": [episodes.lengths[span]],
         **{key: [getattr(episodes, key)[span]] for key in _FLAGS},
-        "initial_observations": [dataset._observations.rows(starts)],
+        "initial_observations": [dataset.columns["observations"].rows(starts)],
     }
     if dataset.labels is not None:
         names, places = np.unique(dataset.labels[span], return_inverse=True)
         record["labels"], blocks["labels"] = names.tolist(), [places]
-    if dataset._rewards is not None:
-        rewards = dataset._rewards.rows(np.arange(low, low + part.steps))
+    if dataset.has_rewards:
+        rewards = dataset.columns["rewards"].rows(np.arange(low, low + part.steps))
         check_finite(rewards, key="rewards", source=dataset.source)
         blocks["rewards"] = [rewards]
         blocks["returns"] = [sum_rewards(rewards, starts - low, source=dataset.source)]
     for key in ("observations", "actions", "next_observations"):
-        column = getattr(dataset, f"_{key}")
-        if column is not None:
+        if key in dataset.columns:
             rows = max(1, _BLOCK_BYTES // layout.row_bytes(key))
-            blocks[key] = column.blocks(low, low + part.steps, rows)
+            blocks[key] = dataset.columns[key].blocks(low, low + part.steps, rows)
     record["sha256"] = {
         key: _write(folder, layout, key, part, _checked(dataset, key, blocks[key])) for key in layout.columns
     }

@@ -139,21 +139,21 @@ def _table(dataset: Dataset, first: int, last: int) -> Any:
     pa = require("pyarrow", extra="parquet", purpose="working with Parquet files")
     episodes, numbers = dataset.episodes, np.arange(first, last)
     steps, of_step = episodes.steps_of(numbers), np.repeat(numbers, episodes.lengths[first:last])
-    flags = dataset._step_flags.rows(steps)
+    flags = dataset.rows("flags", steps)
     ended, last_step = (flags & TERMINATED) != 0, (flags & LAST) != 0
     columns = {
         "episode_index": pa.array(of_step),
-        "observation": _list_array(pa, dataset._rows("observations", steps)),
-        "action": _list_array(pa, dataset._rows("actions", steps)),
+        "observation": _list_array(pa, dataset.rows("observations", steps)),
+        "action": _list_array(pa, dataset.rows("actions", steps)),
         "terminated": pa.array(ended),
         "truncated": pa.array(last_step & episodes.truncated[of_step]),
         "complete": pa.array(episodes.complete[of_step]),
         "final_known": pa.array(episodes.final_known[of_step]),
     }
     if dataset.has_rewards:
-        columns["reward"] = pa.array(_native(dataset._rows("rewards", steps)))
-    if dataset._next_observations is not None:
-        columns["next_observation"] = _list_array(pa, dataset._rows("next_observations", steps))
+        columns["reward"] = pa.array(_native(dataset.rows("rewards", steps)))
+    if "next_observations" in dataset.columns:
+        columns["next_observation"] = _list_array(pa, dataset.rows("next_observations", steps))
     if dataset.labels is not None:
         names, places = np.unique(dataset.labels, return_inverse=True)
         columns["label"] = pa.DictionaryArray.from_arrays(

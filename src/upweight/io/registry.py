@@ -18,7 +18,6 @@ from upweight.base.errors import DataLossWarning, DatasetError
 from upweight.base.files import atomic_target
 from upweight.base.names import hint
 from upweight.data.dataset import Dataset
-from upweight.data.score import SMOOTHNESS, with_score
 from upweight.data.table import KEYS
 from upweight.io import table
 from upweight.io.contents import describe
@@ -55,11 +54,15 @@ def load(
     **options: Any,
 ) -> Dataset:
     """A file or folder, ``minari:<id>`` of the local Minari folder, or a frame; :func:`upweight.load` explains the options."""
+    if success is not None and score is not None:
+        raise DatasetError(
+            f"{name if isinstance(name, str | os.PathLike) else 'frame'}: expected success or score, found both"
+        )
     path = locate(os.fspath(name)) if isinstance(name, str | os.PathLike) else None
     layout = options if path is None else table.find_layout(path, format, options)
     if layout is not None and isinstance(success, str):
         layout, success = {**layout, "success": success}, None
-    if layout is not None and isinstance(score, str) and score != SMOOTHNESS:
+    if layout is not None and isinstance(score, str):
         layout, score = {**layout, "score": score}, None
     if path is None:
         dataset = Dataset.from_frame(name, **(layout or {}))
@@ -70,9 +73,9 @@ def load(
         chosen = _named_format(format) if format is not None else _recognise(path)
         dataset = _read(chosen, path, options)
         success = _flags(chosen, path, success) if isinstance(success, str) else success
-        score = _flags(chosen, path, score) if isinstance(score, str) and score != SMOOTHNESS else score
+        score = _flags(chosen, path, score) if isinstance(score, str) else score
     if score is not None:
-        dataset = with_score(dataset, score)
+        dataset = dataset.with_score(score)
     if success is not None:
         dataset = dataset.with_success(success)
     if num_actions is not None:

@@ -146,4 +146,4 @@ def test_of_packed_data_some_rows_are_gathered(tmp_path: Path) -> None:
     packed = uw.pack(ds, tmp_path / "a.packed").subset(np.arange(ds.num_episodes))
     for look in (action_errors, supports):
         assert look(packed, HELD, [COPY]) == look(ds, HELD, [COPY])
-    assert not packed._observations.is_loaded and not packed._actions.is_loaded
+    assert not packed.columns["observations"].is_loaded and not packed.columns["actions"].is_loaded

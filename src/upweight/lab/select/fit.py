@@ -68,7 +68,7 @@ def _check_bounds(dataset: Dataset, policy: Policy, name: str) -> None:
             "was it trained on other data, or in another unit?"
         )
     steps = np.linspace(0, dataset.num_steps - 1, min(dataset.num_steps, _LOOKED_AT)).astype(np.int64)
-    logged = dataset._rows("actions", steps).reshape(len(steps), -1)
+    logged = dataset.rows("actions", steps).reshape(len(steps), -1)
     slack = 1e-6 + 1e-3 * (policy.action_high - policy.action_low)
     inside = (logged >= policy.action_low - slack) & (logged <= policy.action_high + slack)
     if (worst := inside.mean(axis=0).min()) < _INSIDE:

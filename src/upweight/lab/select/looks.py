@@ -99,9 +99,9 @@ class _Distances:
 
     def __init__(self, dataset: Dataset, near: NDArray[np.int64], logged: NDArray[np.int64]) -> None:
         self._is_discrete = dataset.discrete_actions
-        rows = dataset._rows("actions", logged).reshape(len(logged), -1)
+        rows = dataset.rows("actions", logged).reshape(len(logged), -1)
         self._scale = 1.0 if self._is_discrete else _spread(rows)
-        self._near = dataset._rows("actions", near.ravel()).reshape(*near.shape, -1)  # [n, k, a]
+        self._near = dataset.rows("actions", near.ravel()).reshape(*near.shape, -1)  # [n, k, a]
 
     def __call__(self, actions: NDArray[Any]) -> NDArray[np.float64]:
         offsets = np.subtract(self._near, actions.reshape(len(actions), 1, -1), dtype=np.float64)
@@ -118,10 +118,10 @@ def _spread(rows: NDArray[Any]) -> NDArray[np.float64]:
 
 def _nearest(dataset: Dataset, states: NDArray[np.int64], logged: NDArray[np.int64], count: int) -> NDArray[np.int64]:
     """[n, k] places in ``logged`` of the steps whose states are nearest, of other episodes than the state's own; exact."""
-    rows = dataset._rows("observations", logged).reshape(len(logged), -1).astype(np.float64)
+    rows = dataset.rows("observations", logged).reshape(len(logged), -1).astype(np.float64)
     middle, scale = rows.mean(axis=0), _spread(rows)
     rows = (rows - middle) / scale
-    wanted = (dataset._rows("observations", states).reshape(len(states), -1) - middle) / scale
+    wanted = (dataset.rows("observations", states).reshape(len(states), -1) - middle) / scale
     own, of_row = (np.searchsorted(dataset.starts, steps, side="right") - 1 for steps in (states, logged))
     others = len(logged) - np.bincount(of_row, minlength=dataset.num_episodes)[own]  # [n] that each may choose from
     if (count := min(count, int(others.min()))) < 1:

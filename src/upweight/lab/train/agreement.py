@@ -104,7 +104,7 @@ def draw_steps(
 
 def logged_rows(data: Dataset, steps: NDArray[np.int64]) -> tuple[NDArray[Any], NDArray[Any]]:
     """Observations [n, d] and actions [n, a] of steps."""
-    observations, actions = (data._rows(name, steps).reshape(len(steps), -1) for name in ("observations", "actions"))
+    observations, actions = (data.rows(name, steps).reshape(len(steps), -1) for name in ("observations", "actions"))
     return observations, actions
 
 

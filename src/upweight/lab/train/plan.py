@@ -131,7 +131,7 @@ def make_plan(
     for members in groups.values():
         first = runs[members[0]]
         way = _resident(dataset, first, setup, num_devices)
-        if stream or (stream is None and way.fits(limit) < 1 and dataset._observations.is_mapped):
+        if stream or (stream is None and way.fits(limit) < 1 and dataset.is_out_of_core):
             way = _streamed(dataset, first, setup, 1)
         if (fits := way.fits(limit)) < 1:
             needed = size(way.bytes_of_data + CAUTION * way.bytes_per_agent)
@@ -198,9 +198,8 @@ def data_bytes(dataset: Dataset, run: Run, setup: Setup) -> int:
 
 def _column_bytes(dataset: Dataset, run: Run) -> int:
     """In memory; the columns are asked, not read: what is too large should be refused first."""
-    columns = [dataset._observations, dataset._actions, dataset._rewards]
-    columns += [dataset._next_observations] if run.method.uses_rewards else []
-    read = [column for column in columns if column is not None and not column.is_mapped]
+    unused = {"flags"} if run.method.uses_rewards else {"flags", "next_observations"}
+    read = [column for name, column in dataset.columns.items() if name not in unused and not column.is_mapped]
     sizes = [math.prod(column.shape) * column.dtype.itemsize for column in read]
-    has_flags = dataset._flags is not None and dataset._flags.is_mapped
+    has_flags = "flags" in dataset.columns and dataset.columns["flags"].is_mapped
     return sum(sizes) + (0 if has_flags else _FLAG_BYTES_PER_STEP * dataset.num_steps)

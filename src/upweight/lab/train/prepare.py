@@ -14,7 +14,6 @@ from numpy.typing import ArrayLike, NDArray
 from upweight.base.cores import usable_cores
 from upweight.base.errors import DatasetError
 from upweight.data.dataset import Dataset
-from upweight.data.segment import TERMINATED
 from upweight.data.statistics import episode_mass
 from upweight.data.validate import as_episode_index
 from upweight.lab.train.algorithm import Algorithm, Setup
@@ -40,7 +39,7 @@ def blocks(dataset: Dataset, name: str, steps: NDArray[np.int64] | None = None) 
     for first in range(0, count, _BLOCK_ROWS):
         last = min(first + _BLOCK_ROWS, count)
         index = np.arange(first, last) if steps is None else steps[first:last]
-        yield dataset._rows(name, index).reshape(len(index), -1)
+        yield dataset.rows(name, index).reshape(len(index), -1)
 
 
 def action_size(dataset: Dataset) -> int:
@@ -91,8 +90,7 @@ def gather_rows(
     dataset: Dataset, method: Algorithm, index: NDArray[np.integer], out: NDArray[Any], pool: ThreadPoolExecutor
 ) -> None:
     """The rows of :class:`Data` at ``index`` [m], into ``out`` [m, width]; what must be read as a whole, once before."""
-    rows = len(index) if dataset._observations.is_grouped else _GATHERED_ROWS  # threads would all read the same groups
-    blocks = [slice(first, first + rows) for first in range(0, len(index), rows)]
+    blocks = [slice(first, first + _GATHERED_ROWS) for first in range(0, len(index), _GATHERED_ROWS)]
     _gather_block(dataset, method, index[:1], out[:1])
     for _ in pool.map(lambda block: _gather_block(dataset, method, index[block], out[block]), blocks):
         pass
@@ -100,12 +98,10 @@ def gather_rows(
 
 def _gather_block(dataset: Dataset, method: Algorithm, index: NDArray[np.integer], out: NDArray[Any]) -> None:
     if method.uses_rewards:
-        flags = dataset._step_flags.rows(index)
-        observations, following = dataset._observed(index, flags)
-        columns = [observations, dataset._rows("actions", index), following, dataset._rows("rewards", index)]
-        columns.append((flags & TERMINATED) != 0)
+        steps = dataset.steps(index)
+        columns = [steps.observations, steps.actions, steps.next_observations, steps.rewards, steps.terminated]
     else:
-        columns = [dataset._rows("observations", index), dataset._rows("actions", index)]
+        columns = [dataset.rows("observations", index), dataset.rows("actions", index)]
     try:
         with np.errstate(over="raise"):
             np.concatenate([column.reshape(len(index), -1) for column in columns], axis=1, out=out, casting="unsafe")
@@ -115,9 +111,8 @@ def _gather_block(dataset: Dataset, method: Algorithm, index: NDArray[np.integer
 
 def check_range(dataset: Dataset, setup: Setup, *, with_rewards: bool) -> None:
     """Refuse numbers that the number type of training cannot hold, before anything is begun; of what lies in memory."""
-    columns = {"observations": dataset._observations, "actions": dataset._actions}
-    columns |= {"rewards": dataset._rewards} if with_rewards and dataset._rewards is not None else {}
-    for name, column in columns.items():
+    for name in ("observations", "actions", *("rewards",) * (with_rewards and dataset.has_rewards)):
+        column = dataset.columns[name]
         wider = column.dtype.kind == "f" and column.dtype.itemsize > setup.dtype.itemsize
         if wider and not column.is_mapped:
             most = np.finfo(setup.dtype).max

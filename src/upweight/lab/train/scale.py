@@ -87,7 +87,7 @@ def _spaced(dataset: Dataset, name: str, steps: NDArray[np.int64] | None) -> NDA
     """[m, d] some rows of these steps (None: all)"""
     count = dataset.num_steps if steps is None else len(steps)
     places = np.linspace(0, count - 1, min(count, _LOOKED_AT)).astype(np.int64)
-    return dataset._rows(name, places if steps is None else steps[places]).reshape(len(places), -1)
+    return dataset.rows(name, places if steps is None else steps[places]).reshape(len(places), -1)
 
 
 def _list(columns: dict[int, str]) -> str:
