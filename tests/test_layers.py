@@ -55,7 +55,6 @@ LOADED_BY_NAME = {
     "upweight.adapters.torchrl": {"torch", "torchrl"},
     "upweight.adapters.pytorch": {"torch"},
     "upweight.adapters.minari": {"minari"},
-    "upweight.adapters.rllib": {"ray"},
 }
 ENGINE_LIBRARIES = {"jax", "optax"}  # at the top of what trains
 MODULES = sorted(SOURCE.rglob("*.py"))
@@ -187,7 +186,7 @@ print(sorted(set(main.__globals__["COMMANDS"]) - set(main.__globals__["lab"].COM
 """
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
-    assert done.stdout.splitlines()[-1] == str(["convert", "explore", "inspect", "mix", "pack", "weights"])
+    assert done.stdout.splitlines()[-1] == str(["convert", "explore", "inspect", "mix", "pack", "resample", "weights"])
 
 
 @pytest.mark.slow

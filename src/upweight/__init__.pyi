@@ -1,6 +1,7 @@
 """The public names of the package, and where each lives: the only list of them."""
 
 from upweight.adapters.batches import Batches as Batches, batches as batches
+from upweight.adapters.resample import resample as resample
 from upweight.base.errors import (
     AdapterError as AdapterError,
     ConfigError as ConfigError,
