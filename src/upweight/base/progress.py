@@ -64,8 +64,7 @@ class ProgressBar:
     def __init__(self, stream: TextIO, *, active: bool | None = None) -> None:
         self._stream = stream
         self._active = stream.isatty() if active is None else active
-        self._description = ""
-        self._pace = _Pace(0.0)
+        self._paces: dict[str, _Pace] = {}
         self._drawn = 0.0
         self._width = 0
 
@@ -73,10 +72,11 @@ class ProgressBar:
         if not self._active:
             return
         now, finished = time.monotonic(), done >= total
-        if description != self._description or done == 0:
-            self._description, self._pace = description, _Pace(now)
-        left = self._pace.left(done, total, now)
-        if (now - self._pace.began < _PATIENCE_SECONDS and not detail) or (now - self._drawn < 0.1 and not finished):
+        if description not in self._paces or done == 0:
+            self._paces[description] = _Pace(now)
+        pace = self._paces[description]
+        left = pace.left(done, total, now)
+        if (now - pace.began < _PATIENCE_SECONDS and not detail) or (now - self._drawn < 0.1 and not finished):
             return
         self._drawn = now
         filled = _BAR_WIDTH * done // max(1, total)

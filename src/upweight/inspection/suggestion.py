@@ -41,13 +41,6 @@ from upweight.weightings.advantage_weighting import NOISE
 from upweight.weightings.uniform import Uniform
 from upweight.weightings.weighting import Weighting
 
-BY_ALGORITHM = (  # tested against the stored results
-    "How surely it helps depends on the algorithm. On the paper's mixes RW and AW were clearly better than uniform draws in 56 "
-    "of 64 comparisons with BC, 34 with TD3+BC and 40 with IQL, and worse in none; on its regular datasets, where fewer episodes "
-    "are poor, in 18 of 60 with BC, 6 of 48 with TD3+BC and 9 of 60 with IQL, but worse in 6 with TD3+BC and 9 with IQL. "
-    "Where IQL lost most, on Hopper's replays, it lost nothing with weights for its actor alone (actor_weighting). "
-    "Train with uniform draws too, and compare."
-)
 _SMALL_GAIN = 0.05  # of the random-to-expert range
 _SMALL_GAIN_STD = 0.25  # standard deviations, where that range is not known
 _GOOD_MEAN = 0.9  # normalised mean return that counts as about expert level
@@ -139,7 +132,10 @@ def suggest_from(dataset: Dataset, *, env: str | None, starts: Starts | None) ->
             f"At {better.temperature:g} the mean return drawn is {number(better.weighted_return)}, from about "
             f"{_episodes(better)}."
         )
-    reasons.append(BY_ALGORITHM)
+    reasons.append(
+        "How much it helps depends on the algorithm: train with uniform draws too, and compare. Where weights for actor and "
+        "critics lose, weights for the actor alone may not (actor_weighting)."
+    )
     reasons.append(
         "Where the outcome depends much on luck, high returns are partly luck and the gain above is too rosy."
     )

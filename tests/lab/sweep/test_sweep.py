@@ -25,7 +25,6 @@ import pytest
 import upweight as uw
 from support.datasets import cartpole_log
 from support.results import write_finished
-from upweight.base.cores import usable_cores
 from upweight.base.errors import DatasetError, MissingExtraError
 from upweight.cli.main import main
 from upweight.data.fingerprint import content_hash, fingerprint
@@ -36,7 +35,6 @@ from upweight.lab.study.experiment_file import Experiment, read_experiment
 from upweight.lab.study.readers import open_store
 from upweight.lab.study.store import Store
 from upweight.lab.sweep import executor as executor_module
-from upweight.lab.sweep.estimate import Estimate
 from upweight.lab.sweep.evaluation import Trained, evaluate_and_store
 from upweight.lab.sweep.executor import LocalExecutor, Outcome
 from upweight.lab.sweep.packing import pack
@@ -624,9 +622,8 @@ def test_a_slice_goes_on_where_the_last_one_was(
     narrow = plan_sweep(Experiment("one", "", study.runs[-1:]), store)
     assert "one: 1 run, 0 finished, 1 to do" in str(narrow)
     assert "(3 of its runs are not of this study: a training is one piece)" in str(narrow)
-    fresh = plan_sweep(study, tmp_path / "nowhere", max_agents=4)
+    plan_sweep(study, tmp_path / "nowhere", max_agents=4)
     assert not (tmp_path / "nowhere").exists()  # a plan makes nothing
-    assert plan.estimate.training < fresh.estimate.training
     assert sweep(study, store, max_agents=4).paused_at.endswith("paused at 200 of 300 updates of discrete_bc x 4")
     # A damaged checkpoint is no reason to stop for ever.
     (checkpoint,) = (store / "work").glob("*/program-000.safetensors")
@@ -676,28 +673,7 @@ def test_what_is_told_of_runs_that_diverged_or_are_damaged(
     assert "8 runs, 6 finished, 2 to do" in shown and "the files of 2 runs are damaged" in shown
     assert main([*arguments, "--plan", "--json"]) == 0
     told = json.loads(capsys.readouterr().out)
-    assert (told["runs"], told["finished"], told["to_do"]) == (8, 6, 2)
-    assert told["device"] == f"{usable_cores()} CPU core{'s' if usable_cores() > 1 else ''}"
-    assert isinstance(told["training_seconds"], int) and told["training_seconds"] >= 10  # one program to compile
-    assert told["evaluation_seconds"] == 0  # 4 episodes
-
-
-@pytest.mark.parametrize(
-    ("seconds", "shown"),
-    [
-        (0.2, "1 s"),
-        (89, "89 s"),
-        (600, "10 min"),
-        (2.5 * 3600, "2.5 h"),
-        (30 * 3600, "30 h"),
-        (60 * 3600, "2.5 days"),
-        (24119.7 * 3600, "1,005 days"),
-    ],
-)
-def test_how_long_a_sweep_takes_is_said_in_fitting_units(seconds: float, shown: str) -> None:
-    assert str(Estimate(seconds, 5.0, "2 CPU cores")) == (
-        f"{shown} of training and 5 s of evaluation on 2 CPU cores (give or take a factor of two), beside making datasets"
-    )
+    assert told == {"runs": 8, "finished": 6, "to_do": 2, "trainings": 1}
 
 
 def test_a_policy_is_written_before_its_record(tmp_path: Path, study: Experiment) -> None:

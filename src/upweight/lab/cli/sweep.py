@@ -28,7 +28,7 @@ examples:
 
 suites that come with the package: demo; paper/mixed, paper/regular, paper/stochastic, paper/temperature, paper/percentage,
 paper/official_iql and paper/official_antmaze, each at --scale smoke (does it run?), quick (three seeds: too few for the marks of
-a report) or paper (the default: five seeds, a million updates); --plan says how long each would take here
+a report) or paper (the default: five seeds, a million updates); --plan says what would be trained
 finished runs are never repeated: stop it (Ctrl-C) and start it again as you like; upweight.lab.study.experiment_file
 explains the files, and the folder is plain JSON"""
 AFTER_INTERRUPTION = "finished runs are stored, and the same command goes on from the last checkpoint"
@@ -137,9 +137,7 @@ def _describe_plan(plan: "SweepPlan") -> dict[str, Any]:
         "runs": len(plan.experiment.runs),
         "finished": plan.finished,
         "to_do": plan.to_do,
-        "device": plan.estimate.device,
-        "training_seconds": round(plan.estimate.training),
-        "evaluation_seconds": round(plan.estimate.evaluation),
+        "trainings": len(plan.populations),
     }
 
 

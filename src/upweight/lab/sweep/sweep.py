@@ -11,7 +11,6 @@ from upweight.base.progress import report
 from upweight.lab.study.experiment_file import Experiment
 from upweight.lab.study.run_spec import DataSpec, RunSpec
 from upweight.lab.study.store import Store
-from upweight.lab.sweep.estimate import Estimate, estimate_time
 from upweight.lab.sweep.executor import Executor, LocalExecutor, Outcome
 from upweight.lab.sweep.packing import Population, pack
 from upweight.lab.sweep.work import Work
@@ -28,7 +27,6 @@ class SweepPlan:
     without_points: int  # finished runs that should be evaluated on the way, and were not
     populations: tuple[Population, ...]  # of the runs to do
     begun: Mapping[str, float]  # by population_id: the share that is done of those that were begun
-    estimate: Estimate
 
     @property
     def to_do(self) -> int:
@@ -47,10 +45,7 @@ class SweepPlan:
                 f"  {_count(self.without_points, 'finished run')} stay without points on the way (evaluate_every): they were "
                 "trained without; use another folder to train them again"
             )
-        lines += [f"  {self._describe(population)}" for population in self.populations]
-        if self.to_do:
-            lines.append(f"  about {self.estimate}")
-        return "\n".join(lines)
+        return "\n".join([*lines, *(f"  {self._describe(population)}" for population in self.populations)])
 
     def _describe(self, population: Population) -> str:
         agents, first = len(population.runs), population.runs[0]
@@ -81,13 +76,12 @@ class SweepResult:
 def plan_sweep(
     experiment: Experiment, store: str | Path | Store | None = None, *, max_agents: int | None = None
 ) -> SweepPlan:
-    """What is missing in ``store`` (all, without one), how it would be packed, and how long it may take; writes nothing.
+    """What is missing in ``store`` (all, without one), and how it would be packed; writes nothing.
 
     Examples:
         >>> print(uw.plan_sweep(uw.read_experiment("demo")))
         demo: 25 runs, 0 finished, 25 to do
           bc on hopper: 25 agents x 20,000 updates
-          about ... of training and ... of evaluation on ..., beside making datasets
     """
     found = Store.find(store) if isinstance(store, str | Path) else store
     return _plan(experiment, found, max_agents, failed=())
@@ -177,7 +171,6 @@ def _plan(experiment: Experiment, store: Store | None, max_agents: int | None, *
         damaged=sum(store is not None and store.is_damaged(run.run_id) for run in missing),
         populations=tuple(populations),
         begun=done,
-        estimate=estimate_time(populations, done),
     )
 
 
