@@ -4,7 +4,7 @@
     python benchmarks/adapters.py --returns  # mean return of the episodes that batches come from, uniform and RW
     python benchmarks/adapters.py --train    # BC of d3rlpy and TorchRL on a Hopper mix, uniform and RW, in the simulator
 
-Times are medians of interleaved rounds, on one thread; 1,000 episodes (for RLlib 100) of 1,000 steps, 17 observations, 6 actions.
+Times are medians of interleaved rounds, on one thread; 1,000 episodes of 1,000 steps, 17 observations, 6 actions.
 """
 
 import argparse
@@ -18,16 +18,9 @@ from numpy.typing import NDArray
 import upweight as uw
 from measure import interleaved, record
 
-EPISODES = {
-    "d3rlpy": 1000,
-    "torchrl": 1000,
-    "pytorch": 1000,
-    "any_loop": 1000,
-    "rllib": 100,
-}  # RLlib prepares rows slowly
-DRAWING = (*EPISODES, "minari")
+DRAWING = ("d3rlpy", "torchrl", "pytorch", "any_loop", "minari")
 TRAINING = ("d3rlpy", "torchrl")
-PACKAGES = ["upweight", "numpy", "torch", "d3rlpy", "torchrl", "ray", "minari", "jax", "gymnasium", "mujoco"]
+PACKAGES = ["upweight", "numpy", "torch", "d3rlpy", "torchrl", "minari", "jax", "gymnasium", "mujoco"]
 
 
 def host(name: str) -> Any:
@@ -52,7 +45,7 @@ def measure_speed(names: list[str], rounds: int, results: list[dict[str, Any]]) 
     """Each library's tasks interleaved among themselves; what is compared follows the uniform draws it is compared with."""
     print(f"{'batch of 256':58} {'time':>9} {'of uniform':>11}")
     for name in names:
-        dataset = large_dataset(EPISODES[name])
+        dataset = large_dataset()
         times = interleaved(host(name).speed_tasks(dataset), rounds=rounds, seconds=0.05)
         uniform = 0.0
         for label, seconds in times.items():
@@ -161,7 +154,7 @@ def main() -> None:
         names = arguments.libraries or list(TRAINING)
         compare_training(names, arguments.seeds, arguments.updates, arguments.episodes, results)
     else:
-        measure_speed(arguments.libraries or list(EPISODES), arguments.rounds, results)
+        measure_speed(arguments.libraries or [*DRAWING[:-1]], arguments.rounds, results)
     print(f"wrote {record(name, PACKAGES, results)}")
 
 

@@ -58,22 +58,10 @@ def write_originals(folder: Path) -> dict[str, Path]:
     for name in formats():
         save_quietly(dataset, folder / name, name)
     write_minari_arrow(dataset, folder / "minari-arrow")
-    write_rllib_json(dataset, folder / "rllib.json")
     rows = zip([0, 0, 0, 1, 1], *dataset.observations.T, *dataset.actions.T, dataset.rewards, strict=True)
     lines = ["episode,observation_a,observation_b,observation_c,action_a,action_b,reward"]
     (folder / "table.csv").write_text("\n".join(lines + [",".join(map(str, row)) for row in rows]))
     return {path.name: path for path in sorted(folder.iterdir())}
-
-
-def write_rllib_json(dataset: uw.Dataset, path: Path) -> None:
-    """As RLlib's JsonWriter does it: a batch of steps per line."""
-    fields = {"obs": "observations", "new_obs": "next_observations", "actions": "actions", "rewards": "rewards"}
-    fields |= {"terminateds": "terminated", "truncateds": "truncated"}
-    with path.open("w") as file:
-        for number, (start, length) in enumerate(zip(dataset.starts, dataset.lengths, strict=True)):
-            rows = slice(start, start + length)
-            columns = {key: getattr(dataset, name)[rows].tolist() for key, name in fields.items()}
-            file.write(json.dumps({"type": "SampleBatch", **columns, "eps_id": [number] * int(length)}) + "\n")
 
 
 def write_minari_arrow(dataset: uw.Dataset, folder: Path) -> None:

@@ -2,8 +2,7 @@
 
     python benchmarks/scale.py --steps 1000000                  # a small one first
     python benchmarks/scale.py --scratch /big/disk              # 100M steps: 6 GB of shards, 6 GB packed
-    python benchmarks/scale.py --steps 10000000 --stages shards pack parquet index unpacked --name scale_parquet
-    python benchmarks/scale.py --stages shards pack torchrl_storage rllib_input --name scale_adapters
+    python benchmarks/scale.py --stages shards pack torchrl_storage --name scale_adapters
 
 Each stage runs in a process of its own, whose anonymous memory (RssAnon: what is not a page of a file) is looked at every 5 ms.
 Targets: below 1 GiB in every stage; a batch of 256 weighted transitions at most 1.5 times the cost of gathering
@@ -32,8 +31,7 @@ from measure import record
 SHARD_STEPS = 1_000_000
 BATCH, ROUND = 256, 50  # batches of one method before the next has its turn
 STAGES = ("shards", "pack", "inspect", "weights", "batches", "timing", "train")
-PARQUET_STAGES = ("parquet", "index", "unpacked")
-ADAPTER_STAGES = ("torchrl_storage", "rllib_input")
+ADAPTER_STAGES = ("torchrl_storage",)
 AGENTS, UPDATES = 16, 1000
 LIMIT_BYTES, LIMIT_RATIO = 1 << 30, 1.5
 
@@ -45,7 +43,7 @@ def main() -> int:
     parser.add_argument(
         "--scratch", type=Path, default=Path(tempfile.gettempdir()), help="where the data go, and are removed from"
     )
-    parser.add_argument("--stages", nargs="+", choices=(*STAGES, *PARQUET_STAGES, *ADAPTER_STAGES), default=STAGES)
+    parser.add_argument("--stages", nargs="+", choices=(*STAGES, *ADAPTER_STAGES), default=STAGES)
     parser.add_argument("--name", default="scale", help="of the JSON file")
     parser.add_argument("--stage", help=argparse.SUPPRESS)
     arguments = parser.parse_args()
@@ -59,7 +57,7 @@ def main() -> int:
         shutil.rmtree(folder)
     path = record(
         arguments.name,
-        ["upweight", "numpy", "jax", "torch", "torchrl", "tensordict", "pyarrow", "ray"],
+        ["upweight", "numpy", "jax", "torch", "torchrl", "tensordict", "pyarrow"],
         results,
         about={"steps": arguments.steps},
     )
@@ -180,48 +178,9 @@ def train(arguments: argparse.Namespace) -> dict[str, Any]:
     return {"agents": AGENTS, "updates": UPDATES, "finished": sum(result.status == "finished" for result in results)}
 
 
-def parquet(arguments: argparse.Namespace) -> dict[str, Any]:
-    """The same steps as Parquet, a file per million."""
-    folder = arguments.scratch / "parquet"
-    uw.save(uw.load(arguments.scratch / "packed"), folder, format="parquet")
-    return {"bytes": sum(file.stat().st_size for file in folder.iterdir())}
-
-
-def index(arguments: argparse.Namespace) -> dict[str, Any]:
-    """A first look at Parquet that is used as it is, and a second."""
-    began = time.perf_counter()
-    uw.load(arguments.scratch / "parquet", index=True)
-    again = time.perf_counter()
-    uw.inspect(uw.load(arguments.scratch / "parquet", index=True))
-    return {"first_seconds": round(again - began, 2), "inspect_again_seconds": round(time.perf_counter() - again, 2)}
-
-
-def unpacked(arguments: argparse.Namespace) -> dict[str, Any]:
-    """Batches from Parquet, and how long the first one takes."""
-    began = time.perf_counter()
-    stream = uw.batches(uw.load(arguments.scratch / "parquet", index=True), "aw", BATCH, seed=0)
-    next(stream)
-    first = time.perf_counter() - began
-    total = sum(float(next(stream).rewards.sum()) for _ in range(arguments.batches))
-    spent = time.perf_counter() - began
-    return {
-        "first_seconds": round(first, 2),
-        "milliseconds_per_batch": round(1e3 * spent / (arguments.batches + 1), 3),
-        "mean_reward": total / (BATCH * arguments.batches),
-    }
-
-
 def torchrl_storage(arguments: argparse.Namespace) -> dict[str, Any]:
-    return drawn_by("torchrl", arguments)
-
-
-def rllib_input(arguments: argparse.Namespace) -> dict[str, Any]:
-    return drawn_by("rllib", arguments)
-
-
-def drawn_by(library: str, arguments: argparse.Namespace) -> dict[str, Any]:
-    """Anonymous memory when a library is imported, after its first batch of the packed folder, and after so many."""
-    host = importlib.import_module(f"hosts.{library}_host")
+    """Anonymous memory when TorchRL is imported, after its first batch of the packed folder, and after so many."""
+    host = importlib.import_module("hosts.torchrl_host")
     imported = anonymous_bytes()
     draw = host.packed_batches(arguments.scratch / "packed")
     draw()

@@ -114,8 +114,7 @@ def test_the_version_is_said_once_everywhere() -> None:
 
 def test_extras_are_the_promised_ones_and_all_means_all() -> None:
     extras = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["optional-dependencies"]
-    product = ["hdf5", "parquet", "minari", "plot", "train", "mujoco", "onnx", "torch", "d3rlpy", "torchrl", "rllib"]
-    product.append("ray")
+    product = ["hdf5", "parquet", "minari", "plot", "train", "mujoco", "onnx", "torch", "d3rlpy", "torchrl", "ray"]
     assert list(extras) == [*product, "all", "docs", "dev"]
     assert extras["all"] == [f"upweight[{','.join(product)}]"]
 

@@ -64,7 +64,6 @@ def test_a_log_without_rewards_can_be_drawn_from(arrays: str) -> None:
     ("options", "message"),
     [
         ({"batch_size": 0}, "batch_size: expected a whole number of at least 1, found 0"),
-        ({"window": 0}, "window: expected a whole number of at least 1, found 0"),
         ({"prefetch": 1.5}, "prefetch: expected a whole number of at least 0, found 1.5"),
         ({"arrays": "tensorflow"}, "arrays: expected one of numpy, torch, jax, found 'tensorflow'"),
         ({"device": "cuda"}, "NumPy arrays have none, found 'cuda'; ask for arrays=\"torch\""),

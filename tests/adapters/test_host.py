@@ -60,7 +60,7 @@ def test_what_a_version_does_not_have_is_named() -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ("adapter", "package"),
-    [("d3rlpy", "d3rlpy"), ("torchrl", "torchrl"), ("rllib", "ray"), ("minari", "minari"), ("pytorch", "torch")],
+    [("d3rlpy", "d3rlpy"), ("torchrl", "torchrl"), ("minari", "minari"), ("pytorch", "torch")],
 )
 def test_a_host_newer_than_tested_imports_with_one_warning(adapter: str, package: str) -> None:
     """What our own extras install is never refused: they have no upper bounds."""
@@ -86,7 +86,6 @@ def test_extras_bring_what_the_adapters_expect() -> None:
     for adapter, extra in {
         "d3rlpy": "d3rlpy",
         "torchrl": "torchrl",
-        "rllib": "rllib",
         "minari": "minari",
         "pytorch": "torch",
     }.items():

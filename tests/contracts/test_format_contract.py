@@ -16,10 +16,6 @@ from upweight.io.registry import formats, writable
 
 every = pytest.mark.parametrize("format_", formats().values(), ids=list(formats()))
 written = pytest.mark.parametrize("format_", [formats()[name] for name in writable()], ids=writable())
-WHOLE = {"rllib"}  # read as a whole: its pieces of episodes may lie anywhere
-lazy = pytest.mark.parametrize(
-    "format_", [formats()[name] for name in formats() if name not in WHOLE], ids=lambda f: f.name
-)
 lossless = pytest.mark.parametrize("format_", [f for f in formats().values() if f.lossless], ids=lambda f: f.name)
 
 SHAPES: dict[str, dict[str, Any]] = {
@@ -139,7 +135,7 @@ def test_losses_are_said(format_: Format, tmp_path: Path) -> None:
             uw.save(ds, other, format=format_.name)
 
 
-@lazy
+@every
 def test_weights_are_computed_without_loading_observations(format_: Format, tmp_path: Path) -> None:
     ds = random_dataset(1, num_episodes=30, next_known=True, reward_shift=1)
     path = target(format_, tmp_path)
@@ -152,7 +148,7 @@ def test_weights_are_computed_without_loading_observations(format_: Format, tmp_
     np.testing.assert_array_equal(back.initial_observations, ds.initial_observations)
 
 
-@lazy
+@every
 def test_rows_are_the_same_read_alone_or_with_the_rest(format_: Format, tmp_path: Path) -> None:
     ds = random_dataset(1, num_episodes=30, max_length=40, next_known=True)
     path = target(format_, tmp_path)
@@ -164,7 +160,7 @@ def test_rows_are_the_same_read_alone_or_with_the_rest(format_: Format, tmp_path
     np.testing.assert_array_equal(alone.columns["observations"].rows(index[:0]), whole.observations[index[:0]])
 
 
-@lazy
+@every
 def test_a_dataset_may_be_sent_to_another_process_unread(format_: Format, tmp_path: Path) -> None:
     path = target(format_, tmp_path)
     save_quietly(random_dataset(next_known=True), path, format_.name)

@@ -32,10 +32,8 @@ def test_code_to_copy(tmp_path: Path) -> None:
     code = uw.explore(path, horizon=100, num_actions=None).code
     assert code["python"] == f'ds = uw.load("{path}", horizon=100)'
     assert code["command"] == f"upweight weights '{path}' --horizon 100"
-    flagged = _code("log.parquet", {"index": True, "format": "parquet", "observations": ["a", "b"]}, python="")[
-        "command"
-    ]
-    assert flagged == "upweight weights log.parquet --index --input-format parquet --observations a,b"
+    flagged = _code("log.parquet", {"format": "parquet", "observations": ["a", "b"]}, python="")["command"]
+    assert flagged == "upweight weights log.parquet --input-format parquet --observations a,b"
     made = _code("cartpole-random", {"steps": 200, "seed": 3}, python="")["command"]
     assert made == "upweight make cartpole-random --steps 200 --seed 3 -o data.npz && upweight weights data.npz"
     assert uw.explore(random_dataset()).code == {"python": "# ds: your dataset", "command": "upweight weights DATA"}

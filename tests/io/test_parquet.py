@@ -11,19 +11,61 @@ import pytest
 
 import upweight as uw
 from support.datasets import assert_same, random_dataset
-from upweight.io import parquet
+from upweight.io import arrow_tables, parquet
 
 
-def test_a_folder_of_shards_round_trips(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(parquet, "_ROWS_PER_SHARD", 10)
+@pytest.fixture
+def shards(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A folder of files with row groups of 7, read 5 rows at a time, so that most episodes go over their borders."""
+    monkeypatch.setattr(parquet, "_ROWS_PER_GROUP", 7)
+    monkeypatch.setattr(parquet, "_ROWS_PER_SHARD", 40)
+    monkeypatch.setattr(arrow_tables, "_ROWS_AT_A_TIME", 5)
+    uw.save(random_dataset(0, num_episodes=40, next_known=True, labels=True), tmp_path / "log", format="parquet")
+    return tmp_path / "log"
+
+
+def test_a_folder_of_shards_round_trips(shards: Path) -> None:
     ds = random_dataset(0, num_episodes=40, next_known=True, labels=True)
-    uw.save(ds, tmp_path / "shards", format="parquet")
-    files = sorted((tmp_path / "shards").glob("*.parquet"))
-    assert len(files) > 10
-    back = uw.load(tmp_path / "shards")
+    assert len(list(shards.glob("*.parquet"))) > 3
+    back = uw.load(shards)
+    np.testing.assert_array_equal(back.returns, ds.returns)  # to the last bit
     np.testing.assert_array_equal(back.initial_observations, ds.initial_observations)
-    assert not back.columns["observations"].is_loaded
+    np.testing.assert_array_equal(
+        back.columns["actions"].rows(np.array([70, 3])), ds.rows("actions", np.array([70, 3]))
+    )
+    assert not back.columns["observations"].is_loaded and not back.columns["actions"].is_loaded
     assert_same(back, ds)
+
+
+@pytest.mark.parametrize(
+    ("name", "change", "message"),
+    [
+        (
+            "observation",
+            lambda column: column.cast(pa.list_(pa.float64(), 3)),
+            "expected lists of float, as in .*, found",
+        ),
+        ("reward", None, "'reward': expected float, as in part-00000.parquet, found none"),
+        ("terminated", None, "'terminated': expected one, as in part-00000.parquet, found none"),
+    ],
+)
+def test_shards_with_other_columns(shards: Path, name: str, change: Any, message: str) -> None:
+    file = parquet.shards(shards)[2]
+    table = pq.read_table(file)
+    place = table.column_names.index(name)
+    changed = change(table.column(name)) if change else None
+    table = table.remove_column(place) if changed is None else table.set_column(place, name, changed)
+    pq.write_table(table, file)
+    with pytest.raises(uw.DatasetError, match=rf"{file.name}: column .*{message}"):
+        uw.load(shards)
+
+
+def test_an_episode_that_comes_back_is_refused(tmp_path: Path) -> None:
+    for number, ids in enumerate(([0, 0, 1], [1, 2, 0])):
+        table = {"episode_index": ids, "observation": [[0.0]] * 3, "action": [[0.0]] * 3, "reward": [1.0] * 3}
+        pq.write_table(pa.table(table), tmp_path / f"{number}.parquet")
+    with pytest.raises(uw.DatasetError, match="an episode id comes back after another one"):
+        uw.load(tmp_path)
 
 
 def test_shards_are_read_in_natural_order(tmp_path: Path) -> None:

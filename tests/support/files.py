@@ -41,31 +41,6 @@ def _arrays(ds: uw.Dataset, path: Path) -> list[str]:
     return _lost(ds)
 
 
-def _rllib(ds: uw.Dataset, path: Path) -> list[str]:
-    """A row per step in Parquet, with tensors as Ray has them."""
-    import pyarrow.parquet as pq
-
-    own = {
-        "observations": "obs",
-        "next_observations": "new_obs",
-        "terminated": "terminateds",
-        "truncated": "truncateds",
-    }
-    columns = [pa.array(np.repeat(np.arange(ds.num_episodes), ds.lengths).astype(str).tolist())]
-    schema = [pa.field("eps_id", pa.string())]
-    for name, array in _steps(ds).items():
-        if array.ndim == 1:
-            columns.append(pa.array(array))
-            about = None
-        else:
-            offsets = np.arange(len(array) + 1) * array[0].size
-            columns.append(pa.LargeListArray.from_arrays(offsets, pa.array(array.reshape(-1))))
-            about = {"ARROW:extension:metadata": json.dumps(array.shape[1:])}
-        schema.append(pa.field(own.get(name, name), columns[-1].type, metadata=about))
-    pq.write_table(pa.table(columns, schema=pa.schema(schema)), path)
-    return _lost(ds)
-
-
 def write_robomimic(path: Path, demos: list[dict[str, np.ndarray]], **masks: list[str]) -> Path:
     """A group per demonstration, with an array for each key (``obs/object``), and lists of names of demonstrations."""
     with h5py.File(path, "w") as file:
@@ -106,4 +81,4 @@ def _lost(ds: uw.Dataset) -> list[str]:
     return [*lost, "that the observation after some last steps is unknown"] if unknown else lost
 
 
-_FOREIGN = {"arrays": _arrays, "rllib": _rllib, "robomimic": _robomimic}
+_FOREIGN = {"arrays": _arrays, "robomimic": _robomimic}

@@ -1,12 +1,9 @@
 """Any training loop: batches of transitions as NumPy, PyTorch or JAX arrays, made ahead of their use."""
 
-import math
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
 from typing import Any
-
-import numpy as np
 
 from upweight.adapters.draws import Draws, GivenWeighting
 from upweight.base.checks import whole_number
@@ -17,7 +14,6 @@ from upweight.data.dataset import Dataset, Transitions
 from upweight.io.loading import AnyDataset, as_dataset
 
 _LIBRARIES = {"numpy": "", "torch": "torch", "jax": "train"}  # and the extra that brings it
-_WINDOW_BYTES = 64 << 20  # gathered at a time from files that are read in groups of rows
 _Made = tuple[Transitions, dict[str, Any]]  # a batch, and where the generator stood after it
 
 
@@ -25,25 +21,21 @@ class Batches(Shown, Iterator[Transitions]):
     """Batches without end; ``next(batches)`` is a :class:`Transitions` of arrays. Made by :func:`batches`."""
 
     def __init__(
-        self, dataset: Dataset, draws: Draws, convert: Callable[[Any], Any], batch_size: int, prefetch: int, window: int
+        self, dataset: Dataset, draws: Draws, convert: Callable[[Any], Any], batch_size: int, prefetch: int
     ) -> None:
         self._dataset, self._draws, self._convert = dataset, draws, convert
-        self._batch_size, self._window = batch_size, window
-        self._ahead = -(-prefetch // window)  # windows
+        self._batch_size, self._prefetch = batch_size, prefetch
         self._position = draws.position()  # after the last batch that was handed out
         self._thread = ThreadPoolExecutor(1, "upweight-batches") if prefetch else None
-        self._coming: deque[Future[list[_Made]]] = deque()
-        self._ready: deque[_Made] = deque()  # what is left of a window
+        self._coming: deque[Future[_Made]] = deque()
 
     def __iter__(self) -> "Batches":
         return self
 
     def __next__(self) -> Transitions:
-        while self._thread is not None and len(self._coming) <= self._ahead:
-            self._coming.append(self._thread.submit(self._make_window))
-        if not self._ready:
-            self._ready.extend(self._make_window() if self._thread is None else self._coming.popleft().result())
-        batch, self._position = self._ready.popleft()
+        while self._thread is not None and len(self._coming) <= self._prefetch:
+            self._coming.append(self._thread.submit(self._make))
+        batch, self._position = self._make() if self._thread is None else self._coming.popleft().result()
         return batch
 
     def state_dict(self) -> dict[str, Any]:
@@ -54,25 +46,15 @@ class Batches(Shown, Iterator[Transitions]):
         """Go on from where :meth:`state_dict` was called."""
         while self._coming:
             self._coming.popleft().result()
-        self._ready.clear()
         self._draws.load_state_dict(state)
         self._position = self._draws.position()
 
     def _facts(self) -> dict[str, Any]:
         return {"batch_size": self._batch_size, "drawn_by": self._draws.sampler}
 
-    def _make_window(self) -> list[_Made]:
-        """Draw batches one by one, gather the rows of all of them together, and hand each its own."""
-        if self._window == 1:  # nothing to join or to cut: 5 us less
-            columns = self._dataset.transitions(self._draws.rows(self._batch_size))
-            return [(Transitions(*map(self._convert, columns)), self._draws.position())]
-        drawn = [(self._draws.rows(self._batch_size), self._draws.position()) for _ in range(self._window)]
-        columns = self._dataset.transitions(np.concatenate([index for index, _ in drawn]))
-        spans = [slice(first, first + self._batch_size) for first in range(0, len(columns.rewards), self._batch_size)]
-        return [
-            (Transitions(*(self._convert(column[span]) for column in columns)), position)
-            for span, (_, position) in zip(spans, drawn, strict=True)
-        ]
+    def _make(self) -> _Made:
+        columns = self._dataset.transitions(self._draws.rows(self._batch_size))
+        return Transitions(*map(self._convert, columns)), self._draws.position()
 
 
 def batches(
@@ -84,40 +66,23 @@ def batches(
     arrays: str = "numpy",
     device: Any = None,
     prefetch: int = 2,
-    window: int | None = None,
 ) -> Batches:
     r"""Batches of transitions, step t of episode i having probability :math:`w_i / \sum_j w_j T_j`.
 
     ``dataset`` may also be a path, the name of one, a frame, or a dataset of d3rlpy or Minari.
-    ``arrays`` is "numpy", "torch" or "jax"; ``device`` is where PyTorch or JAX should put them. ``prefetch`` batches are made
-    ahead by a thread (0: none). ``window`` batches are drawn and gathered at a time: one or, from Parquet with an index, as many
-    as make 64 MB, so that a row group is read once for all of them. The same seed gives the same batches, whatever the other
-    options.
+    ``arrays`` is "numpy", "torch" or "jax"; ``device`` is where PyTorch or JAX should put them. A thread makes ``prefetch``
+    batches ahead (0: none). The same seed gives the same batches, whatever the other options.
 
     Examples:
         >>> batches = uw.batches(ds, "rw", 4, seed=0)
         >>> next(batches).observations.shape
         (4, 1)
     """
-    for name, value, least in (
-        ("batch_size", batch_size, 1),
-        ("prefetch", prefetch, 0),
-        ("window", 1 if window is None else window, 1),
-    ):
-        whole_number(name, value, least=least, error=AdapterError)
+    whole_number("batch_size", batch_size, least=1, error=AdapterError)
+    whole_number("prefetch", prefetch, least=0, error=AdapterError)
     convert = _converter(arrays, device)
     given = as_dataset(dataset)
-    draws = Draws.of(given, weighting, seed)
-    return Batches(given, draws, convert, batch_size, prefetch, window or _window(given, batch_size))
-
-
-def _window(dataset: Dataset, batch_size: int) -> int:
-    """How many batches to gather at a time: no more than hold as many rows as there are."""
-    if not dataset.columns["observations"].is_grouped:
-        return 1
-    columns = [dataset.columns[name] for name in ("observations", "observations", "actions")]
-    row = sum(math.prod(column.shape[1:]) * column.dtype.itemsize for column in columns)
-    return max(1, min(_WINDOW_BYTES // row, dataset.num_steps) // batch_size)
+    return Batches(given, Draws.of(given, weighting, seed), convert, batch_size, prefetch)
 
 
 def _converter(arrays: str, device: Any) -> Callable[[Any], Any]:

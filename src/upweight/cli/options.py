@@ -90,14 +90,6 @@ def add_reading(parser: argparse.ArgumentParser) -> None:
         help="for logs with neither: what tells how good an episode was, in the place of its return: a column (the last value "
         "counts), an entry of the episodes' metadata, or LeRobot's progress_sparse",
     )
-    group.add_argument(
-        "--index",
-        nargs="?",
-        const=True,
-        metavar="FILE",
-        help="for Parquet larger than memory: keep what is found of its episodes (in FILE; default: beside it), and gather "
-        "rows when they are needed",
-    )
     _add_table(parser)
 
 
@@ -257,7 +249,7 @@ def reading_options(arguments: argparse.Namespace) -> dict[str, Any]:
         "success": arguments.success,
         "score": arguments.score,
         "guard": True,
-        **{key: value for key in ("index", *_TABLE_HELP) if (value := getattr(arguments, key)) is not None},
+        **{key: value for key in _TABLE_HELP if (value := getattr(arguments, key)) is not None},
     }
 
 

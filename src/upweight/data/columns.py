@@ -27,7 +27,6 @@ class Column(ABC):
     """M rows of one field of a dataset."""
 
     is_mapped = False  # some rows are read without the others, and are checked: nothing is gained by reading all first
-    is_grouped = False  # rows are read in groups, each as a whole: many should be asked for at a time
 
     def __init__(self, shape: tuple[int, ...], dtype: np.dtype) -> None:
         self.shape = shape  # [M, ...]
@@ -67,7 +66,6 @@ class Column(ABC):
 
     def _comes_from(self, *parents: "Column") -> None:
         self.is_mapped = all(parent.is_mapped for parent in parents)
-        self.is_grouped = any(parent.is_grouped for parent in parents)
 
     @abstractmethod
     def _read(self) -> Array: ...

@@ -1,6 +1,6 @@
 """Arrays that people give: flat ones with flags, or episodes one by one; and the names that they give to them.
 
-Hand-made lists, those that Decision Transformer trains on, imitation's and RLlib's come in through :func:`from_episodes`.
+Hand-made lists, imitation's, and those that Decision Transformer trains on come in through :func:`from_episodes`.
 """
 
 import warnings

@@ -1,6 +1,6 @@
 """Columns of Parquet files: read by name, a row group at a time, turned into plain arrays."""
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -112,11 +112,6 @@ class Shards:
     def names(self) -> list[str]:
         return list(self.schema.names)
 
-    def stamps(self) -> dict[str, list[int]]:
-        """By file, what tells whether it changed."""
-        stats = {path: path.stat() for path in self.paths}
-        return {str(path): [stat.st_size, stat.st_mtime_ns] for path, stat in stats.items()}
-
     def check_same(self, values: Sequence[str], others: Sequence[str]) -> None:
         """Refuse files that lack a column, or have ``values`` of another type."""
         for path, schema in self._schemas.items():
@@ -171,10 +166,7 @@ def _plain(values: Any, *, key: str, path: Path) -> Array:
 
 
 class ParquetColumn(Column):
-    """One column of the shards; ``row_shape`` folds stored vectors back into images or matrices.
-
-    With a ``check`` of rows and where they are, those that are asked for are gathered from their row groups; else all are read.
-    """
+    """One column of the shards; ``row_shape`` folds stored vectors back into images or matrices."""
 
     def __init__(
         self,
@@ -183,7 +175,6 @@ class ParquetColumn(Column):
         *,
         row_shape: tuple[int, ...] | None = None,
         as_float: bool = False,
-        check: Callable[[Array, str], None] | None = None,
     ) -> None:
         path = shards.paths[0]
         stored, kind = _row_layout(path, name)
@@ -195,8 +186,7 @@ class ParquetColumn(Column):
         super().__init__((shards.num_rows, *(stored if row_shape is None else row_shape)), dtype)
         nbytes = int(np.prod(self.shape, dtype=object)) * kind.itemsize
         check_claim(nbytes, sum(path.stat().st_size for path in shards.paths), key=name, path=path)
-        self._shards, self._name, self._check = shards, name, check
-        self.is_mapped = self.is_grouped = check is not None
+        self._shards, self._name = shards, name
 
     def _read(self) -> Array:
         array = read_column(self._shards.paths, self._name)
@@ -205,8 +195,6 @@ class ParquetColumn(Column):
                 f"{self._shards.paths[0]}: key {self._name!r}: expected {len(self)} rows of shape {self.shape[1:]}, found "
                 f"{array.shape}; the file is damaged, or changed since the dataset was opened"
             )
-        if self._check is not None:
-            self._check(array, str(self._shards.paths[0].parent))
         return array.reshape(self.shape).astype(self.dtype, copy=False)
 
     def _read_rows(self, index: Index) -> Array:
@@ -217,7 +205,5 @@ class ParquetColumn(Column):
                     raise DatasetError(f"{path}: changed since the dataset was opened")
                 table = file.read_row_group(group, columns=[self._name])
                 block = to_numpy(table.column(self._name), key=self._name, path=path)
-                if self._check is not None:
-                    self._check(block, f"{path} (row group {group})")
                 out[places] = block.reshape(count, *self.shape[1:])[within]
         return out

@@ -51,7 +51,7 @@ def load(
     episode's last value counts: a rating, progress) or of an entry of the episodes' metadata. One of the two, not both.
     ``guard`` looks at HDF5 and Minari in a process of its own first (some 0.2 s): damaged files crash libhdf5 or keep it busy.
     Of a table (CSV, Parquet of your own, a pandas, polars or Arrow frame) ``options`` say which column is what, as in
-    :meth:`Dataset.from_frame`; else they go to the format's reader: ``index=True`` for Parquet larger than memory.
+    :meth:`Dataset.from_frame`; else they go to the format's reader.
 
     Examples:
         >>> uw.save(ds, "log.npz")

@@ -10,10 +10,8 @@ one truncated; without it every end is truncated, unless ``done_is_terminal=True
 """
 
 import json
-import os
 import re
 from collections.abc import Sequence
-from functools import partial
 from itertools import chain
 from pathlib import Path
 from typing import Any
@@ -23,13 +21,12 @@ from numpy.typing import NDArray
 
 from upweight.base.errors import DatasetError
 from upweight.base.optional import require
-from upweight.data.action_codes import check_codes
 from upweight.data.dataset import Dataset
 from upweight.data.segment import LAST, TERMINATED
-from upweight.data.validate import as_episodes, check_finite
+from upweight.data.validate import as_episodes
 from upweight.io.arrow_tables import ParquetColumn, Shards, parquet_module, read_column, read_columns, schema_names
 from upweight.io.format import Format, listed, no_flags, reading, starts_with
-from upweight.io.parquet_index import INDEX_COLUMNS, FlagsColumn, IndexSettings, kept_index, make_index
+from upweight.io.parquet_episodes import EPISODE_COLUMNS, find_episodes
 
 VERSION = 1
 _MARK = b"upweight"
@@ -46,13 +43,8 @@ def read(
     observation_key: str | None = None,
     action_key: str | None = None,
     done_is_terminal: bool = False,
-    index: bool | str | os.PathLike[str] = False,
 ) -> Dataset:
-    """Episodes and returns at once, the other columns when they are looked at.
-
-    ``index`` is for data larger than memory: what is found of the episodes, with their first observations, is kept (in a file of
-    that name, or True: beside the data), and rows are gathered from their row groups when they are needed, never all of them.
-    """
+    """Episodes and returns at once, the other columns when they are looked at."""
     source = str(path)
     log = _filled_shards(path)
     names, own = log.names, _own_description(log.schema.metadata or {}, log.paths[0])
@@ -62,40 +54,22 @@ def read(
     rewards = next((name for name in _REWARDS if name in names), None)
     following = "next_observation" if "next_observation" in names else None
     values = [name for name in (observations, actions, rewards, following) if name is not None]
-    log.check_same(values, INDEX_COLUMNS)
-
-    def column(name: str, shape: tuple[int, ...] | None) -> ParquetColumn:
-        check = partial(_check_rows, name, own.get("num_actions") if name == actions else None) if index else None
-        return ParquetColumn(log, name, row_shape=shape, as_float=name == rewards, check=check)
+    log.check_same(values, EPISODE_COLUMNS)
 
     shape = own.get("observation_shape")
-    observed, taken = column(observations, shape), column(actions, own.get("action_shape"))
-    earned = None if rewards is None else column(rewards, ())
-    after = None if following is None else column(following, shape)
-    about = IndexSettings(rewards, observations if index else None, done_is_terminal)
-    make = partial(make_index, log, about, source=source)
-    found = make() if not index else kept_index(path, None if index is True else Path(index), log, about, make)
-    episodes = as_episodes(found.__getitem__, has_next=following is not None, source=source)
-    first = found.get("initial_observations")
+    found = find_episodes(log, rewards, done_is_terminal, source=source)
     return Dataset.assemble(
-        episodes=episodes,
-        observations=observed,
-        actions=taken,
-        rewards=earned,
-        next_observations=after,
+        episodes=as_episodes(found.__getitem__, has_next=following is not None, source=source),
+        observations=ParquetColumn(log, observations, row_shape=shape),
+        actions=ParquetColumn(log, actions, row_shape=own.get("action_shape")),
+        rewards=None if rewards is None else ParquetColumn(log, rewards, row_shape=(), as_float=True),
+        next_observations=None if following is None else ParquetColumn(log, following, row_shape=shape),
         returns=found.get("returns"),
-        initial_observations=None if first is None else first.reshape(-1, *observed.shape[1:]),
-        flags=FlagsColumn(episodes) if index else None,
         labels=found.get("labels"),
         num_actions=own.get("num_actions"),
         metadata=own.get("metadata"),
         source=source,
     )
-
-
-def _check_rows(key: str, num_actions: int | None, rows: NDArray[Any], source: str) -> None:
-    check_finite(rows, key=key, source=source)
-    check_codes(rows, num_actions, source=source)
 
 
 def flags(path: Path, name: str) -> NDArray[Any]:
@@ -259,8 +233,7 @@ def _is_parquet(path: Path) -> bool:
     if (path / "meta" / "info.json").is_file():
         return True
     file = path if path.is_file() else next(path.glob("*.parquet"), path)
-    is_rllib = starts_with(file, b"PAR1") and {"eps_id", "item"} & set(schema_names(file))
-    return starts_with(file, b"PAR1") and not is_rllib and not (path / "metadata.json").is_file()
+    return starts_with(file, b"PAR1") and not (path / "metadata.json").is_file()
 
 
 FORMAT = Format(
