@@ -180,6 +180,7 @@ for words in (
     ["convert", a, "-o", out + "/b.npz"],
     ["pack", a, "-o", out + "/packed"],
     ["weights", a, "--weighting", "rw", "-o", out + "/w.npz"],
+    ["resample", a, "--may-lose", "0.9", "-o", out + "/r.npz"],
 ):
     assert main(words) == 0, words
 print(sorted(set(main.__globals__["COMMANDS"]) - set(main.__globals__["lab"].COMMANDS)))

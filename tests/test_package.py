@@ -3,6 +3,7 @@
 import os
 import subprocess
 import sys
+import tarfile
 import sysconfig
 import tomllib
 import zipfile
@@ -117,6 +118,17 @@ def test_extras_are_the_promised_ones_and_all_means_all() -> None:
     product = ["hdf5", "parquet", "minari", "plot", "train", "mujoco", "onnx", "torch", "d3rlpy", "torchrl", "ray"]
     assert list(extras) == [*product, "all", "docs", "dev"]
     assert extras["all"] == [f"upweight[{','.join(product)}]"]
+
+
+@pytest.mark.slow
+def test_the_source_distribution_holds_what_the_wheel_is_built_of(tmp_path: Path) -> None:
+    """And no tests: they need folders that it lacks."""
+    build = [sys.executable, "-m", "hatchling", "build", "-t", "sdist", "-d", str(tmp_path)]
+    subprocess.run(build, check=True, capture_output=True, cwd=ROOT)
+    (made,) = tmp_path.glob("*.tar.gz")
+    with tarfile.open(made) as archive:
+        found = {Path(name).parts[1] for name in archive.getnames()}
+    assert found == {"src", "README.md", "CHANGELOG.md", "LICENSE", "pyproject.toml", "PKG-INFO", ".gitignore"}
 
 
 @pytest.mark.slow

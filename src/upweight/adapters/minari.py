@@ -23,7 +23,7 @@ from upweight.data.dataset import Dataset
 from upweight.io.minari import read, write
 from upweight.samplers.episode import EpisodeSampler
 
-with imports_from("minari", extra="minari", oldest="0.5.3", below="0.6"):
+with imports_from("minari", extra="minari", oldest="0.5.4", below="0.6"):
     import minari
     from minari import MinariDataset
     from minari.dataset.minari_dataset import parse_dataset_id

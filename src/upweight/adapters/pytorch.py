@@ -23,7 +23,7 @@ from upweight.base.errors import AdapterError
 from upweight.data.dataset import Dataset
 from upweight.samplers.episode import EpisodeSampler
 
-with imports_from("torch", extra="torch", oldest="2.2", below="3"):
+with imports_from("torch", extra="torch", oldest="2.3", below="3"):
     import torch
     from torch.utils.data import IterableDataset, Sampler, get_worker_info
 
