@@ -3,8 +3,8 @@
 import os
 import subprocess
 import sys
-import tarfile
 import sysconfig
+import tarfile
 import tomllib
 import zipfile
 from dataclasses import replace
