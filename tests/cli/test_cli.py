@@ -4,6 +4,7 @@ import json
 import os
 import pty
 import re
+import shlex
 import subprocess
 import sys
 from collections.abc import Callable
@@ -43,8 +44,8 @@ class TestInspect:
     def test_prints_tables_without_colours(self, files: Path, capsys: pytest.CaptureFixture[str]) -> None:
         assert run("inspect", files / "mixed.npz") == 0
         out, err = capsys.readouterr()
-        assert "RPSV" in out
-        assert "Suggestion:" in out
+        assert "Suggestion:" in out and "RPSV" not in out and len(out.splitlines()) <= 25
+        assert f"upweight explore {files / 'mixed.npz'}" in out
         assert "\x1b" not in out + err
         assert err == ""
 
@@ -181,7 +182,7 @@ class TestTables:
     def test_the_output_says_what_was_assumed(self, icu: Path, capsys: pytest.CaptureFixture[str]) -> None:
         assert run("inspect", icu, *self.options) == 0
         out, err = capsys.readouterr()
-        assert "10 (10 terminated, 0 truncated)" in out
+        assert "10 terminated, 0 truncated" in out
         assert "warning:" in err and "nothing says how 10 episodes ended" in err and "--ends terminated" in err
 
     def test_a_toml_file_is_enough(self, icu: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -189,9 +190,15 @@ class TestTables:
             '[table]\nepisode = "stay_id"\ntimestep = "hour"\nobservations = ["age"]\nactions = "dose"\n'
             'rewards = "r"\nends = "terminated"\ncategories = ["dose"]\n'
         )
-        assert run("inspect", icu) == 0
+        assert run("inspect", icu, "--explain") == 0
         out, err = capsys.readouterr()
         assert err == "" and "discrete" in out and "dose: 0 is 0, 1 is 1" in out
+
+    def test_the_next_command_reads_the_data_alike(self, icu: Path, capsys: pytest.CaptureFixture[str]) -> None:
+        assert run("inspect", icu, *self.options, "--ends", "terminated") == 0
+        (line,) = [line for line in capsys.readouterr().out.splitlines() if line.startswith("Next: ")]
+        words = shlex.split(line.removeprefix("Next: upweight ").split("#")[0])
+        assert run(*words, "-o", icu.with_name("page.html")) == 0
 
     def test_mistakes_are_one_line(self, icu: Path, capsys: pytest.CaptureFixture[str]) -> None:
         assert run("inspect", icu, *self.options, "--label", "ward") == 2

@@ -156,7 +156,11 @@ def test_tabs_obey_the_keyboard(visit: Visit) -> None:
 
 def test_the_suggestion_is_python_s_and_can_be_used(visit: Visit, log: Path) -> None:
     suggestion = uw.suggest(log)
-    assert visit.page.locator("#reasons li").all_text_contents() == list(suggestion.reasons)
+    shown = [reason.text for reason in suggestion.checks]
+    folded = [reason.text for reason in suggestion.reasons if reason not in suggestion.checks]
+    assert visit.page.text_content("#suggested") == suggestion.headline
+    assert visit.page.locator("#checks li").all_text_contents() == shown
+    assert visit.page.locator("#reasons li").all_text_contents() == folded
     visit.page.click("#use")
     assert visit.page.evaluate("explorer.choice.name") == suggestion.weighting.name
 

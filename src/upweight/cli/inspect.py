@@ -8,6 +8,7 @@ from upweight.cli.terminal import print_json, print_report
 from upweight.inspection.effect import describe_weighting
 from upweight.inspection.plot import plot_weights
 from upweight.inspection.report import inspect
+from upweight.inspection.suggestion import Suggestion
 from upweight.weightings.return_weighting import ReturnWeighting
 from upweight.weightings.weighting import resolve_weights
 
@@ -32,7 +33,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--plot", type=Path, metavar="FILE", help="picture of the returns with the weights over them (.png, .svg, .pdf)"
     )
     options.add_overwrite(parser)
-    parser.add_argument("--json", action="store_true", help="print JSON instead of tables")
+    parser.add_argument(
+        "--explain", action="store_true", help="print everything: quantiles, bounds, shares, all reasons"
+    )
+    options.add_json(parser, "tables")
     options.add_weighting(parser, several=True, default=None)
     options.add_reading(parser)
 
@@ -51,6 +55,20 @@ def run(arguments: argparse.Namespace) -> None:
     if arguments.json:
         print_json(report.to_dict())
     else:
-        print_report(str(report))
+        print_report(report.explain() if arguments.explain else str(report))
         if arguments.plot is not None:
             print(f"\nwrote {arguments.plot}")
+        elif not arguments.explain:
+            print("\n" + "\n".join(_next_commands(arguments, report.suggestion)))
+
+
+def _next_commands(arguments: argparse.Namespace, suggestion: Suggestion | None) -> list[str]:
+    """What to run now."""
+    data = options.reading_words(arguments.data, arguments)
+    lines = [f"Next: upweight explore {data}   # every episode; --explain here prints every reason"]
+    if suggestion is not None and suggestion.strength == "likely":
+        weighting = "".join(
+            f" --{key.replace('name', 'weighting')} {value}" for key, value in suggestion.weighting.to_dict().items()
+        )
+        lines.append(f"      upweight weights {data}{weighting} -o weights.npz   # for your own training loop")
+    return lines

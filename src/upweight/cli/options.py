@@ -3,6 +3,7 @@
 import argparse
 import os
 import re
+import shlex
 import sys
 import tomllib
 from collections.abc import Callable, Sequence
@@ -251,6 +252,16 @@ def reading_options(arguments: argparse.Namespace) -> dict[str, Any]:
         "guard": True,
         **{key: value for key in _TABLE_HELP if (value := getattr(arguments, key)) is not None},
     }
+
+
+def reading_words(name: str, arguments: argparse.Namespace) -> str:
+    """The dataset and the reading options that were given, as words of another command."""
+    words = [name]
+    for key, value in reading_options(arguments).items():
+        if key != "guard" and value is not None:
+            words += ["--input-format" if key == "format" else f"--{key.replace('_', '-')}"]
+            words += [",".join(value) if isinstance(value, list) else str(value)]
+    return shlex.join(words)
 
 
 def read_dataset(name: str, arguments: argparse.Namespace) -> Dataset:

@@ -65,7 +65,7 @@ def gather_facts(dataset: Dataset, *, env: str | None) -> dict[str, Any]:
         "good": None if good is None else good.text,
         "baseline": advantage.to_dict().get("baseline", "linear"),
         "start": about_start,
-        "suggestion": {**suggestion.to_dict(), "head": str(suggestion).splitlines()[0]},
+        "suggestion": suggestion.to_dict(),
         "notes": list(dict.fromkeys(notes)),
         "sampled": stands is not None,
         "columns": {name: _encode(values[chosen]) for name, values in columns.items()}

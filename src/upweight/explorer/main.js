@@ -313,10 +313,14 @@ function setUp() {
   if (facts.cut_short) told.push(`${grouped(facts.cut_short)} cut short`);
   if (facts.labels.length) told.push(facts.labels.length > 4 ? `${grouped(facts.labels.length)} labels` : `labels ${facts.labels.join(", ")}`);
   element("facts").textContent = told.join(" · ");
-  const { name, ...settings } = suggestion.weighting, taken = Object.entries(settings).map(([key, value]) => `, ${key} ${value}`);
-  element("suggested").textContent = `Suggestion: ${WEIGHTINGS[name].title}${taken.join("")}`;
-  document.querySelector("summary").textContent = `Why: ${suggestion.reasons.length} reason${suggestion.reasons.length > 1 ? "s" : ""}`;
-  element("reasons").replaceChildren(...suggestion.reasons.map((reason) => make("li", reason)));
+  const { name } = suggestion.weighting;
+  element("suggested").textContent = suggestion.headline;
+  element("strength").textContent = { likely: "likely to help", unclear: "unclear", no: "little to gain" }[suggestion.strength];
+  element("strength").classList.add(suggestion.strength);
+  const items = (shown) => suggestion.reasons.filter((reason) => reason.shown === shown).map(({ text }) => make("li", text));
+  element("checks").replaceChildren(...items(true));
+  element("reasons").replaceChildren(...items(false));
+  element("reasons").parentElement.hidden = items(false).length === 0;
   element("use").addEventListener("click", () => choose(suggestion.weighting));
   for (const [name, { title }] of Object.entries(WEIGHTINGS)) {
     const label = make("label", title), input = make("input");

@@ -15,10 +15,10 @@ from upweight.data.endings import lost_rewards_note
 from upweight.data.reference_scores import misfit, normalize_returns, reference_scores
 from upweight.data.statistics import positive_sided_variance
 from upweight.data.success import NO_REWARDS
-from upweight.inspection.effect import Effect, Good, describe_weighting, good_episodes, measure_effect, weighting_name
+from upweight.inspection.effect import Effect, Good, good_episodes, measure_effect, weighting_name
 from upweight.inspection.starts import Starts, look_at_starts, varying_starts
 from upweight.inspection.suggestion import Suggestion, suggest_from
-from upweight.inspection.text import render, render_html
+from upweight.inspection.text import explanation, html, screen
 from upweight.io.loading import AnyDataset, as_dataset
 from upweight.weightings.advantage_weighting import AdvantageWeighting
 from upweight.weightings.half import Half
@@ -43,7 +43,7 @@ class ReturnSummary:
 
 @dataclass(frozen=True, repr=False)
 class Inspection(Shown):
-    """What :func:`inspect` found. ``print`` it, look at it in a notebook, or take :meth:`to_dict`."""
+    """What :func:`inspect` found. ``print`` it for one screen, or take :meth:`explain` or :meth:`to_dict` for everything."""
 
     source: str
     num_episodes: int
@@ -63,6 +63,7 @@ class Inspection(Shown):
     normalized_returns: ReturnSummary | None  # random (0) to expert (1) in ``env``, if that is for this data
     confidence: float
     effects: tuple[Effect, ...]
+    asked: bool  # whether the weightings of the effects were asked for
     varying_starts: int | None  # without rewards: directions in which starts differ, if few enough to look
     explained_by_start: float | None  # cross-validated share of the variance of returns; None: could not be checked
     good: str | None  # which episodes the effects' ``early_share`` counts
@@ -86,17 +87,22 @@ class Inspection(Shown):
         }
 
     def __str__(self) -> str:
-        return render(self.to_dict(), "" if self.suggestion is None else str(self.suggestion))
+        suggestion = "" if self.suggestion is None else str(self.suggestion)
+        return screen(self.to_dict(), suggestion, every_weighting=self.asked)
+
+    def explain(self) -> str:
+        """The whole report: quantiles, bounds, what each weighting leaves out, and every reason."""
+        return explanation(self.to_dict(), "" if self.suggestion is None else self.suggestion.explain())
 
     def _repr_html_(self) -> str:
-        return render_html(self.to_dict()) + ("" if self.suggestion is None else self.suggestion._repr_html_())
+        suggestion = "" if self.suggestion is None else self.suggestion._repr_html_()
+        return html(self.to_dict(), every_weighting=self.asked) + suggestion
 
     def _facts(self) -> dict[str, Any]:
         facts: dict[str, Any] = {"source": self.source, "episodes": self.num_episodes, "steps": self.num_steps}
         if self.returns is not None and self.suggestion is not None:
             ends = (number(self.returns.quantiles[end]) for end in ("min", "max"))
-            suggested = describe_weighting(self.suggestion.weighting.to_dict())
-            facts |= {"returns": " to ".join(ends), "suggestion": suggested}
+            facts |= {"returns": " to ".join(ends), "suggestion": self.suggestion.headline.removeprefix("Suggestion: ")}
         return facts
 
 
@@ -114,7 +120,7 @@ def inspect(
     whose reference scores normalise the returns. Data without rewards are described, and nothing is suggested.
 
     Examples:
-        >>> found = uw.inspect(ds)  # print(found) for all of it
+        >>> found = uw.inspect(ds)  # print(found) for one screen, found.explain() for all of it
         >>> found.num_episodes, found.returns.mean, found.suggestion.weighting
         (8, 3.5, ReturnWeighting(temperature=0.3))
     """
@@ -144,6 +150,7 @@ def inspect(
         episodes_per_label=labels,
         env=env,
         confidence=confidence,
+        asked=weightings is not None,
         varying_starts=None if dataset.has_rewards else varying_starts(dataset),
         metadata=dataset.metadata,
         **{**judged, "notes": (*judged["notes"], *(note for note in notes if note is not None))},
@@ -205,7 +212,7 @@ def _usual(dataset: Dataset, suggestion: Suggestion) -> list[Weighting]:
     chosen: list[Weighting] = [TopFraction(0.1), ReturnWeighting(0.1), AdvantageWeighting(0.1)]
     if dataset.labels is not None and len(np.unique(dataset.labels)) == 2:
         chosen.insert(1, Half())
-    return chosen if suggestion.weighting in chosen else [*chosen, suggestion.weighting]
+    return chosen if suggestion.candidate in chosen else [*chosen, suggestion.candidate]
 
 
 def _effects(

@@ -1,4 +1,4 @@
-"""How much of the differences in return the initial state explains, and groups of episodes by what their starts let expect."""
+"""How much of the differences in return the initial state explains, and groups of episodes by what their starts predicts."""
 
 from dataclasses import dataclass
 from typing import Any
@@ -45,7 +45,7 @@ def look_at_starts(dataset: Dataset, usable: NDArray[np.bool_]) -> Starts:
         return Starts(share, f"{text}: little, so returns can be compared as they are.")
     linear = count >= max(LinearBaseline().needs(dataset.observation_shape), _EPISODES_PER_COEFFICIENT * (rank + 1))
     expected = (LinearBaseline() if linear else RidgeBaseline())(states, returns)
-    text += ", so compare each episode with what its start let expect (advantage-weighting)."
+    text += ", so compare each episode with what its start predicts (advantage-weighting)."
     if not linear:
         text += f" {count} episodes are few for {rank} features: by ridge regression."
     return Starts(share, text, "linear" if linear else "ridge", expected, _quarters(usable, expected))
