@@ -99,40 +99,118 @@ def test_categories_must_agree(tmp_path: Path) -> None:
         uw.pack(sources, tmp_path / "all")
 
 
-@pytest.mark.usefixtures("small_parts")
-def test_an_interrupted_packing_goes_on(tmp_path: Path, shards: list[Path], monkeypatch: pytest.MonkeyPatch) -> None:
+def interrupted(*args: Any, parts: int = 1, **options: Any) -> None:
+    """A packing that is stopped after so many parts."""
     written: list[Any] = []
     write_part = packing.write_part
 
-    def fails(folder: Path, layout: Any, dataset: uw.Dataset, part: Any) -> Any:
-        if len(written) == 4:
+    def stops(folder: Path, layout: Any, dataset: uw.Dataset, part: Any) -> Any:
+        if len(written) == parts:
             raise KeyboardInterrupt
         written.append(part)
         return write_part(folder, layout, dataset, part)
 
-    monkeypatch.setattr(packing, "write_part", fails)
-    with pytest.raises(KeyboardInterrupt):
-        uw.pack(shards, tmp_path / "all", workers=1)
-    assert not (tmp_path / "all").exists()
-    before = len(written)
-    again: list[Any] = []
-    monkeypatch.setattr(packing, "write_part", lambda *args: again.append(args[-1]) or write_part(*args))
-    assert_same(uw.pack(shards, tmp_path / "all", verify=True), together(), metadata=False)
-    parts = len(json.loads((tmp_path / "all" / "manifest.json").read_text())["parts"])
-    assert before == 4 and len(again) == parts - 4 and not {*again} & {*written}
-    assert not list(tmp_path.glob("all.partial"))
+    with pytest.MonkeyPatch.context() as patch, pytest.raises(KeyboardInterrupt):
+        patch.setattr(packing, "write_part", stops)
+        uw.pack(*args, workers=1, **options)
 
 
 @pytest.mark.usefixtures("small_parts")
-def test_what_changed_is_packed_anew(tmp_path: Path, shards: list[Path], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_interrupted_packing_goes_on(tmp_path: Path, shards: list[Path], monkeypatch: pytest.MonkeyPatch) -> None:
+    interrupted(shards, tmp_path / "all", parts=4)
+    assert not (tmp_path / "all").exists()
+    before = {note.name for note in (tmp_path / "all.partial").glob("part-*.json")}
+    again: list[Any] = []
     write_part = packing.write_part
-    with monkeypatch.context() as patch:
-        patch.setattr(packing, "write_part", lambda *args: write_part(*args) if args[-1].at_step == 0 else 1 / 0)
-        with pytest.raises(ZeroDivisionError):
-            uw.pack(shards, tmp_path / "all", workers=1)
+    monkeypatch.setattr(packing, "write_part", lambda *args: again.append(args[-1]) or write_part(*args))
+    assert_same(uw.pack(shards, tmp_path / "all", verify=True), together(), metadata=False)
+    parts = json.loads((tmp_path / "all" / "manifest.json").read_text())["parts"]
+    assert len(before) == 4 and len(again) == len(parts) - 4
+    assert not list(tmp_path.glob("all.partial"))
+
+
+@pytest.fixture
+def tables(tmp_path: Path) -> list[Path]:
+    """Two of two episodes, each with a TOML beside it."""
+    paths = [tmp_path / name for name in ("day.csv", "night.csv")]
+    rows = ["stay,observation_x,action,reward,rating,ok", "0,.5,1,1,7,0", "0,1,0,2,8,1", "1,2,1,3,9,0", "1,3,1,4,9,1"]
+    for path in paths:
+        path.write_text("\n".join(rows))
+        path.with_suffix(".toml").write_text('[table]\nepisode = "stay"\nends = "truncated"\n')
+    return paths
+
+
+@pytest.mark.usefixtures("small_parts")
+@pytest.mark.parametrize(
+    ("then", "now", "said"),
+    [
+        ({}, {"score": "rating"}, "score"),
+        ({"score": "rating"}, {"score": "reward"}, "score"),
+        ({}, {"success": "ok"}, "success"),
+        ({"rewards": "reward"}, {"rewards": "rating"}, "rewards"),
+        ({"horizon": 3}, {}, "horizon"),
+        ({}, {"ends": "terminated"}, "ends"),
+        ({"num_actions": 2}, {"num_actions": 3}, "num_actions"),
+        ({}, {"dtype": "float16"}, "observations"),
+    ],
+)
+def test_other_options_are_not_mixed(
+    tmp_path: Path, tables: list[Path], then: dict[str, Any], now: dict[str, Any], said: str
+) -> None:
+    interrupted(tables, tmp_path / "all", **then)
+    kept = sorted((tmp_path / "all.partial").iterdir())
+    with pytest.raises(uw.DatasetError, match=rf"all\.partial.*{said}.*remove"):
+        uw.pack(tables, tmp_path / "all", **now)
+    assert sorted((tmp_path / "all.partial").iterdir()) == kept
+    made = uw.pack(tables, tmp_path / "all", guard=True, **then)
+    assert_same(made, uw.pack(tables, tmp_path / "expected", **then))
+
+
+@pytest.mark.usefixtures("small_parts")
+def test_other_arrays_are_not_mixed(tmp_path: Path, shards: list[Path]) -> None:
+    scores = np.arange(12.0)
+    interrupted(shards, tmp_path / "all", score=scores)
+    with pytest.raises(uw.DatasetError, match="score"):
+        uw.pack(shards, tmp_path / "all", score=scores[::-1])
+    assert uw.pack(shards, tmp_path / "all", score=scores.tolist()).returns.tolist() == [*scores] * 3
+
+
+@pytest.mark.usefixtures("small_parts")
+def test_an_edited_description_of_a_table_is_not_mixed(tmp_path: Path, tables: list[Path]) -> None:
+    interrupted(tables, tmp_path / "all")
+    tables[1].with_suffix(".toml").write_text('[table]\nepisode = "stay"\nends = "truncated"\nscore = "rating"\n')
+    with pytest.raises(uw.DatasetError, match=r"source 2.*night\.csv"):
+        uw.pack(tables, tmp_path / "all")
+
+
+@pytest.mark.usefixtures("small_parts")
+def test_a_replaced_source_is_not_mixed(tmp_path: Path, shards: list[Path]) -> None:
+    interrupted(shards, tmp_path / "all")
     uw.save(random_dataset(0, labels=True, reward_shift=1), shards[0])
-    made = uw.pack(shards, tmp_path / "all")
-    np.testing.assert_array_equal(made.returns[:12], random_dataset(0, labels=True, reward_shift=1).returns)
+    with pytest.raises(uw.DatasetError, match=r"source 1.*a\.npz"):
+        uw.pack(shards, tmp_path / "all")
+    with pytest.raises(uw.DatasetError, match="source 1"):  # nor is what cannot go on
+        uw.pack([uw.load(path) for path in shards], tmp_path / "all")
+    assert list(tmp_path.glob("all.partial/part-*.json"))
+
+
+@pytest.mark.usefixtures("small_parts")
+def test_a_replaced_file_of_a_folder_is_not_mixed(tmp_path: Path) -> None:
+    """Also where size and newest time of the folder stay."""
+    log = tmp_path / "log.packed"
+    uw.pack(random_dataset(), log)
+    interrupted(log, tmp_path / "all")
+    os.utime(log / "actions.bin", (1, 1))
+    with pytest.raises(uw.DatasetError, match=r"source 1.*log\.packed"):
+        uw.pack(log, tmp_path / "all")
+
+
+@pytest.mark.usefixtures("small_parts")
+def test_a_source_that_changes_while_it_is_packed(tmp_path: Path, shards: list[Path]) -> None:
+    planned = packing.plan_packing(shards, tmp_path / "all", workers=1)
+    uw.save(random_dataset(0, labels=True, reward_shift=1), shards[0])
+    with pytest.raises(uw.DatasetError, match=r"a\.npz: changed"):
+        planned.write()
 
 
 def test_a_shard_that_disappears(tmp_path: Path, shards: list[Path]) -> None:

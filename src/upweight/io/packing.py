@@ -2,32 +2,43 @@
 
 First every source is opened and compared with the first, and the room on the disk is looked at; then parts (ranges of whole
 episodes) are written side by side, each to its place in the files of ``FOLDER.partial``, and noted there when they are on the
-disk. A second try goes on with what is noted, if sources and settings are the same. The folder gets its name when all is there.
+disk. A second try goes on with what is noted. The plan, which lies beside the notes, holds everything that determines a part; a
+second try with another plan is refused. The folder gets its name when all is there.
 """
 
+import hashlib
+import json
 import os
 import shutil
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
+from upweight import __version__
 from upweight.base.checks import whole_number
 from upweight.base.errors import DatasetError
-from upweight.base.files import naming, read_json, remove_folder, write_json
+from upweight.base.files import clear_leftovers, naming, read_json, remove_folder, write_json
 from upweight.base.locks import hold
 from upweight.base.progress import report, track
 from upweight.base.text import size
 from upweight.data.dataset import Dataset
 from upweight.data.mix import agree
-from upweight.io.loading import AnyDataset, as_dataset, load
+from upweight.io.loading import AnyDataset, as_dataset, is_recipe, load
 from upweight.io.packed import Layout, Part, cut, is_packed, write_manifest, write_part
+from upweight.io.registry import locate
+from upweight.io.table import layout_file
 
 DTYPES = ("float16", "float32", "float64")
 _MOST_WORKERS = 4  # threads: more of them wait for the disk
 _PLAN, _LOCK = "plan.json", "lock"
+_NOT_OF_PARTS = {"guard"}  # options of reading that change no number
+_MOST_DIFFERENCES = 5  # in a message
+_MOST_LETTERS = 80  # of an option in the plan
 
 
 @dataclass(frozen=True)
@@ -35,7 +46,7 @@ class Source:
     """One of the datasets: what it is called and holds, and what tells whether it changed."""
 
     name: str
-    stamp: Any  # None: nothing does, as it is in memory
+    stamp: str | None  # of its files; None: it has none that would tell
     layout: Layout
     episodes: int
     num_actions: int | None
@@ -50,6 +61,8 @@ class Packing:
     folder: Path
     sources: tuple[Source, ...]
     opened: Callable[[int], Dataset]  # the source of a number
+    stamped: Callable[[int], str | None]  # its stamp as it is now
+    reading: Mapping[str, Any]
     workers: int
     overwrite: bool
     nbytes: int
@@ -70,29 +83,43 @@ class Packing:
         """Whether a second try may use what the first one wrote: sources in memory may have changed."""
         return all(source.stamp is not None for source in self.sources)
 
+    @property
+    def plan(self) -> dict[str, str]:
+        """All that determines a part, by name, as text."""
+        return {
+            "upweight": __version__,
+            **{f"option {key}": _in_words(value) for key, value in self.reading.items()},
+            **{
+                f"source {number}": f"{source.name}, {source.episodes:,} episodes, files {source.stamp}"
+                for number, source in enumerate(self.sources, 1)
+            },
+            **{f"column {key}": f"{kind} {shape}" for key, (kind, shape) in self.layout.to_json().items()},
+        }
+
     def write(self, *, verify: bool = False) -> Dataset:
         """Do it; the packed dataset."""
-        partial = self.folder.with_name(f"{self.folder.name}.partial")
+        partial = _partial(self.folder)
         partial.mkdir(exist_ok=True)
         lock = hold(partial / _LOCK)
         if lock is None:
             raise DatasetError(f"{partial}: somebody else is packing into it")
-        try:
-            with lock:
+        with lock:
+            self._begin(partial)
+            try:
                 records, (num_actions, metadata) = self._write_parts(partial), _agree(self.sources)
                 write_manifest(partial, self.layout, records, num_actions=num_actions, metadata=metadata)
                 if verify:
                     load(partial, verify=True)
-        except BaseException as error:
-            if not self.can_go_on:
-                shutil.rmtree(partial, ignore_errors=True)
-            elif isinstance(error, DatasetError | OSError):
-                raise DatasetError(
-                    f"{error}; {partial} keeps what was packed: the same again goes on with it"
-                ) from error
-            raise
+            except BaseException as error:
+                if not self.can_go_on:
+                    shutil.rmtree(partial, ignore_errors=True)
+                elif isinstance(error, DatasetError | OSError):
+                    raise DatasetError(
+                        f"{error}; {partial} keeps what was packed: the same again goes on with it, unless a source changed"
+                    ) from error
+                raise
         for file in (*partial.glob("part-*.json"), partial / _PLAN, partial / _LOCK):
-            file.unlink()
+            file.unlink(missing_ok=True)
         _check_target(self.folder, self.overwrite)
         if self.folder.exists():
             remove_folder(self.folder)
@@ -103,7 +130,6 @@ class Packing:
         """Those that are not there yet; what is noted of all, in order."""
         work = [(number, part) for number, source in enumerate(self.sources) for part in source.parts]
         notes = [partial / f"part-{place:06d}.json" for place in range(len(work))]
-        self._forget_others(partial)
         missing = [place for place, note in enumerate(notes) if not note.is_file()]
         needed = self.nbytes * len(missing) // len(work)
         if needed > (free := _free(self.folder)):
@@ -114,10 +140,13 @@ class Packing:
 
         def do(place: int) -> None:
             number, part = work[place]
-            dataset = self.opened(number)
-            if dataset.num_episodes != self.sources[number].episodes:
-                raise DatasetError(f"{self.sources[number].name}: changed since the packing began; start again")
-            write_json(notes[place], write_part(partial, self.layout, dataset, part))
+            source, dataset = self.sources[number], self.opened(number)
+            if dataset.num_episodes == source.episodes:
+                record = write_part(partial, self.layout, dataset, part)
+                if self.stamped(number) == source.stamp:  # asked after the files were read
+                    write_json(notes[place], record)
+                    return
+            raise DatasetError(f"{source.name}: changed since the packing began")
 
         report("packing", len(work) - len(missing), len(work))
         with naming(partial), ThreadPoolExecutor(self.workers, "upweight-pack") as pool:
@@ -131,17 +160,22 @@ class Packing:
                 raise
         return [read_json(note) for note in notes]
 
-    def _forget_others(self, partial: Path) -> None:
-        """Unless what lies there is a part of this very packing, begin anew."""
-        plan = {
-            "sources": [[source.name, source.stamp, source.episodes] for source in self.sources],
-            "columns": self.layout.to_json(),
-        }
-        if not self.can_go_on or not (partial / _PLAN).is_file() or read_json(partial / _PLAN) != plan:
+    def _begin(self, partial: Path) -> None:
+        """Go on with what lies there if this very plan made it; refuse where another one did; else begin anew."""
+        clear_leftovers(partial)
+        path, plan = partial / _PLAN, self.plan
+        before = read_json(path) if path.is_file() else None
+        if not isinstance(before, dict):
             for file in partial.iterdir():
                 if file.name != _LOCK:
                     file.unlink()
-            write_json(partial / _PLAN, plan)
+            if self.can_go_on:
+                write_json(path, plan)
+        elif before != plan:
+            raise DatasetError(
+                f"{partial}: holds an unfinished packing by another plan ({_differences(before, plan)}); to go on with it, "
+                "give what was given then; to begin anew, remove that folder"
+            )
 
 
 def pack(
@@ -191,22 +225,26 @@ def plan_packing(
     def opened(number: int) -> Dataset:
         return load(given[number], **reading) if reading else as_dataset(given[number])
 
+    def stamped(number: int) -> str | None:
+        return _stamp(given[number], spared=_partial(target))
+
     found: list[Source] = []
     for number in track(range(len(given)), total=len(given), description="looking at datasets"):
-        found.append(_look_at(opened(number), given[number], dtype, found))
+        stamp = stamped(number)  # before the files are read: what was read has this stamp if they have it later
+        found.append(_look_at(opened(number), stamp, dtype, found))
     _agree(found)
     nbytes = sum(source.layout.nbytes(sum(part.steps for part in source.parts), source.episodes) for source in found)
-    return Packing(target, tuple(found), opened, threads, overwrite, nbytes)
+    determining = {key: value for key, value in reading.items() if value is not None and key not in _NOT_OF_PARTS}
+    return Packing(target, tuple(found), opened, stamped, determining, threads, overwrite, nbytes)
 
 
-def _look_at(dataset: Dataset, given: AnyDataset, dtype: str | None, before: Sequence[Source]) -> Source:
+def _look_at(dataset: Dataset, stamp: str | None, dtype: str | None, before: Sequence[Source]) -> Source:
     layout = Layout.of(dataset, dtype)
     if before:
         _check_same(layout, dataset.source, before[0])
     last = before[-1].parts[-1] if before else None
     at_step, at_episode = (last.at_step + last.steps, last.at_episode + last.last - last.first) if last else (0, 0)
     parts = tuple(cut(dataset, layout, at_step=at_step, at_episode=at_episode))
-    stamp = _stamp(Path(given)) if isinstance(given, str | os.PathLike) else None
     about = (dataset.num_episodes, dataset.num_actions, dataset.metadata)
     return Source(dataset.source, stamp, layout, *about, parts)
 
@@ -242,11 +280,47 @@ def _check_target(folder: Path, overwrite: bool) -> None:
         raise DatasetError(f"{folder}: exists already; {advice}")
 
 
-def _stamp(path: Path) -> list[Any] | None:
-    """Sizes and times of the files of a dataset; None if it is no file."""
-    files: Iterable[Path] = sorted(path.rglob("*")) if path.is_dir() else [path] if path.is_file() else []
-    stats = [file.stat() for file in files]
-    return [len(stats), sum(stat.st_size for stat in stats), max(stat.st_mtime_ns for stat in stats)] if stats else None
+def _stamp(given: AnyDataset, *, spared: Path) -> str | None:
+    """A hash of names, sizes and times of all files that a source is read from, except those in ``spared``; None without any."""
+    if not isinstance(given, str | os.PathLike) or is_recipe(os.fspath(given)):
+        return None
+    path = locate(os.fspath(given))
+    files = [
+        file for file in (layout_file(path), path, *path.rglob("*")) if file.is_file() and spared not in file.parents
+    ]
+    return _digest(json.dumps(sorted((str(file), file.stat().st_size, file.stat().st_mtime_ns) for file in files)))
+
+
+def _in_words(option: Any) -> str:
+    """An option as JSON; the hash of all stands in the place of the rest of a long one."""
+    text = json.dumps(option, default=_as_lists)
+    return text if len(text) <= _MOST_LETTERS else f"{text[:_MOST_LETTERS]}... {_digest(text)}"
+
+
+def _as_lists(value: Any) -> Any:
+    """Arrays and their like as lists; what is not one, such as a date, as text."""
+    found = np.asarray(value).tolist()
+    return str(value) if found is value else found
+
+
+def _differences(before: Mapping[str, Any], now: Mapping[str, str]) -> str:
+    """The first few entries in which two plans differ; those of an older version are not text, and count as missing."""
+    then = {key: value for key, value in before.items() if isinstance(value, str)}
+    keys = [key for key in {**now, **then} if then.get(key) != now.get(key)]
+    more = [f"{len(keys) - _MOST_DIFFERENCES} more"] if len(keys) > _MOST_DIFFERENCES else []
+    return "; ".join(
+        [f"{key}: {then.get(key, 'nothing')} then, {now.get(key, 'nothing')} now" for key in keys[:_MOST_DIFFERENCES]]
+        + more
+    )
+
+
+def _digest(text: str) -> str:
+    return hashlib.sha256(text.encode()).hexdigest()[:16]
+
+
+def _partial(folder: Path) -> Path:
+    """Where the parts of an unfinished packing lie."""
+    return folder.with_name(f"{folder.name}.partial")
 
 
 def _free(folder: Path) -> int:

@@ -43,6 +43,11 @@ def find_layout(path: Path, format: str | None, options: Mapping[str, Any]) -> d
     return {**beside, **said} if said or not is_own(files[0]) else None
 
 
+def layout_file(path: Path) -> Path:
+    """Where the TOML file beside a table is, if there is one."""
+    return path.parent / (re.sub(rf"{_CSV_ENDING}|\.parquet$", "", path.name, flags=re.IGNORECASE) + ".toml")
+
+
 def read(path: Path, layout: Mapping[str, Any]) -> Dataset:
     """The columns that are needed, at once."""
     return Dataset.from_frame(_columns(path, layout), source=str(path), **layout)
@@ -159,7 +164,7 @@ def _columns_only(layout: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _layout_beside(path: Path) -> dict[str, Any]:
-    file = path.parent / (re.sub(rf"{_CSV_ENDING}|\.parquet$", "", path.name, flags=re.IGNORECASE) + ".toml")
+    file = layout_file(path)
     if not file.is_file():
         return {}
     with reading(file, "what it says about the table"):
