@@ -10,7 +10,15 @@ from pathlib import Path
 
 import pytest
 
-from upweight.base.files import atomic_target, clear_leftovers, read_json, read_log, remove_folder, write_json
+from upweight.base.files import (
+    atomic_target,
+    clear_leftovers,
+    read_json,
+    read_log,
+    remove_folder,
+    replace_folder,
+    write_json,
+)
 
 WITH_LITTLE_ROOM = """
     import resource, signal, sys
@@ -79,6 +87,17 @@ def test_a_folder_is_removed_at_once(tmp_path: Path, monkeypatch: pytest.MonkeyP
     assert not (tmp_path / "folder").exists() and len(list(tmp_path.iterdir())) == 1
     clear_leftovers(tmp_path)
     assert list(tmp_path.iterdir()) == []
+
+
+def test_a_folder_that_cannot_be_replaced_stays(tmp_path: Path) -> None:
+    for name in ("old", "new"):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "file").write_text(name)
+    with pytest.raises(FileNotFoundError):
+        replace_folder(tmp_path / "old", tmp_path / "missing")
+    assert (tmp_path / "old" / "file").read_text() == "old"
+    replace_folder(tmp_path / "old", tmp_path / "new")
+    assert (tmp_path / "old" / "file").read_text() == "new" and len(list(tmp_path.iterdir())) == 1
 
 
 def test_systems_that_open_no_folders(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -4,6 +4,9 @@ import errno
 import json
 import os
 import shutil
+import subprocess
+import sys
+import textwrap
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +16,38 @@ import pytest
 import upweight as uw
 from support.datasets import assert_same, random_dataset, with_arrays
 from upweight.io import packed, packing
+
+KILLED_AT_EVERY_MOMENT = """
+    import os, shutil, sys
+    from pathlib import Path
+    import upweight as uw
+
+    old, new, folder = (Path(name) for name in sys.argv[1:])
+    returns = {"old": uw.load(old).returns.tolist(), "new": uw.load(new).returns.tolist()}
+    done, moments, found = False, 0, []
+    while not done:
+        moments += 1
+        shutil.rmtree(folder, ignore_errors=True)
+        shutil.copytree(old, folder)
+        if (child := os.fork()) == 0:
+            left = moments
+            def watch(event, arguments):
+                global left
+                left -= event in {"os.rename", "os.remove", "os.rmdir"} and ".upweight-" not in str(arguments)
+                if left == 0:
+                    os._exit(9)
+            sys.addaudithook(watch)
+            uw.pack(new, folder, workers=1, overwrite=True)
+            os._exit(0)
+        done = os.waitpid(child, 0)[1] == 0
+        place = folder if folder.exists() else folder.with_name(folder.name + ".replaced")
+        lies = uw.load(place, verify=True).returns.tolist()
+        found.append(next(name for name, expected in returns.items() if expected == lies))
+        assert uw.pack(new, folder, overwrite=True).returns.tolist() == returns["new"]
+        assert sorted(path.name for path in folder.parent.iterdir()) == sorted([old.name, new.name, folder.name])
+        assert len([*folder.iterdir()]) == len([*new.iterdir()]), [*folder.iterdir()]
+    print(moments, *found)
+"""
 
 
 @pytest.fixture
@@ -252,6 +287,25 @@ def test_nothing_is_replaced_unasked(tmp_path: Path, shards: list[Path]) -> None
         uw.pack(shards, tmp_path / "all")
     half = uw.pack(tmp_path / "all", tmp_path / "all", dtype="float16", overwrite=True)  # its own source
     np.testing.assert_array_equal(half.observations, together().observations.astype(np.float16))
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
+def test_a_killed_replacement_leaves_the_old_or_the_new(tmp_path: Path) -> None:
+    """Whatever file was removed or renamed last; and the same again removes all that was left."""
+    for seed, name in enumerate(("old", "new")):
+        uw.pack(random_dataset(seed), tmp_path / name)
+    command = [sys.executable, "-c", textwrap.dedent(KILLED_AT_EVERY_MOMENT)]
+    command += [str(tmp_path / name) for name in ("old", "new", "all")]
+    moments, *found = subprocess.run(command, capture_output=True, text=True, check=True).stdout.split()
+    assert int(moments) > 10 and found == sorted(found, reverse=True) and {*found} == {"old", "new"}
+
+
+def test_a_leftover_of_a_killed_process_is_in_nobodys_way(tmp_path: Path, shards: list[Path]) -> None:
+    interrupted(shards, tmp_path / "all", parts=0)
+    (tmp_path / "all.partial" / ".upweight-x").mkdir()
+    (tmp_path / "all.partial" / ".upweight-x" / "plan.json").write_text("half")
+    uw.pack(shards, tmp_path / "all")
+    assert {path.suffix for path in (tmp_path / "all").iterdir()} == {".bin", ".json"}
 
 
 def test_two_at_a_time_are_refused(tmp_path: Path, shards: list[Path]) -> None:

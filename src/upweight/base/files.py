@@ -60,6 +60,37 @@ def remove_folder(folder: Path) -> None:
     shutil.rmtree(workshop, ignore_errors=True)
 
 
+def replace_folder(folder: Path, new: Path) -> None:
+    """Give ``new`` the name of ``folder``, and then remove what was there.
+
+    A process that is killed at it leaves the old one, as ``folder`` or as ``FOLDER.replaced``, or the new one as ``folder``;
+    :func:`restore_folder` clears up after it.
+    """
+    aside = _aside(folder)
+    if folder.exists():
+        folder.rename(aside)
+    try:
+        new.rename(folder)
+    except BaseException:
+        restore_folder(folder)
+        raise
+    _flush(folder.parent)
+    restore_folder(folder)
+
+
+def restore_folder(folder: Path) -> None:
+    """Put back what :func:`replace_folder` put aside if nothing came in its place, else remove it."""
+    aside = _aside(folder)
+    if folder.exists():
+        shutil.rmtree(aside, ignore_errors=True)
+    elif aside.exists():
+        aside.rename(folder)
+
+
+def _aside(folder: Path) -> Path:
+    return folder.parent / f"{folder.name}.replaced"
+
+
 @contextmanager
 def naming(path: Path) -> Iterator[None]:
     """Make the system's errors about writing say which file it was, and what to do about a full disk."""

@@ -22,7 +22,7 @@ import numpy as np
 from upweight import __version__
 from upweight.base.checks import whole_number
 from upweight.base.errors import DatasetError
-from upweight.base.files import clear_leftovers, naming, read_json, remove_folder, write_json
+from upweight.base.files import clear_leftovers, naming, read_json, replace_folder, restore_folder, write_json
 from upweight.base.locks import hold
 from upweight.base.progress import report, track
 from upweight.base.text import size
@@ -121,9 +121,7 @@ class Packing:
         for file in (*partial.glob("part-*.json"), partial / _PLAN, partial / _LOCK):
             file.unlink(missing_ok=True)
         _check_target(self.folder, self.overwrite)
-        if self.folder.exists():
-            remove_folder(self.folder)
-        os.replace(partial, self.folder)
+        replace_folder(self.folder, partial)
         return load(self.folder)
 
     def _write_parts(self, partial: Path) -> list[dict[str, Any]]:
@@ -214,6 +212,7 @@ def plan_packing(
 ) -> Packing:
     """Open all sources and compare them; nothing is written."""
     target, given = Path(folder), list(sources) if isinstance(sources, list | tuple) else [sources]
+    restore_folder(target)  # which may be a source too
     _check_target(target, overwrite)
     if not given or (dtype is not None and dtype not in DTYPES):
         wrong = "no dataset" if not given else f"dtype {dtype!r}"
