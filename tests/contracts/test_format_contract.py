@@ -1,7 +1,9 @@
 """What every file format must do; a new one is tested by being in its folder."""
 
 import json
+import os
 import pickle  # what worker processes are sent with
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -168,6 +170,49 @@ def test_a_dataset_may_be_sent_to_another_process_unread(format_: Format, tmp_pa
     there = pickle.loads(pickle.dumps(here))
     assert not there.columns["observations"].is_loaded
     assert_same(there, here)
+
+
+@every
+@pytest.mark.parametrize("in_place", [True, False])
+def test_numbers_of_two_files_never_mix(
+    format_: Format, in_place: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Returns and lengths were read by ``load``; observations that are looked at later must be of the same file."""
+    monkeypatch.setattr("upweight.io.packed._LOOK_SECONDS", 0)
+    (tmp_path / "new").mkdir()
+    path, other = target(format_, tmp_path), target(format_, tmp_path / "new")
+    save_quietly(random_dataset(0, num_episodes=8, next_known=True), path, format_.name)
+    save_quietly(random_dataset(1, num_episodes=8, next_known=True), other, format_.name)
+    whole, some, subset, joined = uw.load(path), uw.load(path), uw.load(path).subset([1, 2]), uw.load(path)
+    joined, sent = uw.concat([joined, joined]), pickle.dumps(whole)
+    whole.check_files()
+    replace_files(path, other, in_place=in_place)
+    looks = {
+        "observations": lambda: whole.observations,
+        "actions": lambda: whole.actions,
+        "first observations": lambda: some.initial_observations,
+        "rows": lambda: some.columns["observations"].rows(np.array([3, 1])),
+        "subset": lambda: subset.observations,
+        "joined": lambda: joined.steps(np.array([0])),
+        "sent": lambda: pickle.loads(sent).observations,
+        "files": whole.check_files,
+        "files of a subset": subset.check_files,
+    }
+    for what, look in looks.items():
+        with pytest.raises(uw.DatasetError, match=r"changed since it was loaded.* load it again") as refused:
+            look()
+            raise AssertionError(what)
+        assert str(path) in str(refused.value)
+    assert uw.load(path).check().num_episodes == uw.load(other).num_episodes
+
+
+def replace_files(path: Path, other: Path, *, in_place: bool) -> None:
+    """Put other data where a dataset was loaded from: into the same files, or into files that take their names."""
+    if not in_place:
+        path.rename(path.with_name("old"))
+    shutil.copytree(other, path, dirs_exist_ok=True) if other.is_dir() else shutil.copyfile(other, path)
+    for file in [path, *path.rglob("*")]:
+        os.utime(file, ns=(0, 1))  # whatever the clock of the disk can tell apart
 
 
 @written

@@ -54,8 +54,8 @@ def test_it_answers_its_own_address_only() -> None:
     ("name", "harm", "said"),
     [
         ("log.npz", Path.unlink, "the file is no longer there"),
-        ("log.npz", lambda file: file.write_bytes(b"no zip"), "the file is damaged or not what it seems"),
-        ("log.packed/observations.bin", lambda file: os.truncate(file, 8), "the file was cut off while it was in use"),
+        ("log.npz", lambda file: file.write_bytes(b"no zip"), "changed since it was loaded"),
+        ("log.packed/observations.bin", lambda file: os.truncate(file, 8), "changed since it was loaded"),
         ("log.packed/observations.bin", lambda file: fill(file, np.nan), "expected finite numbers"),
     ],
 )
@@ -74,7 +74,7 @@ def test_of_an_episode_that_cannot_be_read_it_says_why_and_goes_on(
     assert capfd.readouterr().err == ""
 
 
-def test_it_goes_on_without_the_index_of_a_packed_folder(tmp_path: Path) -> None:
+def test_it_notices_that_the_index_of_a_packed_folder_was_cut_off(tmp_path: Path) -> None:
     """In a process of its own: who reads a map beyond the end of its file is ended by the system."""
     log = tmp_path / "log.packed"
     save(random_dataset(), log)
@@ -91,10 +91,13 @@ with explore(sys.argv[1]).serve() as server:
     done = subprocess.run([sys.executable, "-c", ask, str(log)], capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
     answers = done.stdout.splitlines()
-    assert len(answers) == 5 and len(set(answers)) == 1 and "rewards" in answers[0]
+    assert len(answers) == 5 and "rewards" in answers[0]
+    assert all(".bin: changed since it was loaded" in answer for answer in answers[1:])
 
 
 def fill(file: Path, value: float) -> None:
-    """In the place where it is, so that whoever has mapped the file sees it."""
+    """As a disk that fails does: in the place where the numbers are, and with no trace."""
+    before = file.stat()
     with file.open("r+b") as opened:
-        opened.write(np.full(file.stat().st_size // 8, value).tobytes())
+        opened.write(np.full(before.st_size // 8, value).tobytes())
+    os.utime(file, ns=(before.st_atime_ns, before.st_mtime_ns))

@@ -1,6 +1,7 @@
 """The file of weights beside a LeRobot dataset."""
 
 import json
+import os
 from pathlib import Path
 
 import numpy as np
@@ -10,7 +11,7 @@ import pytest
 import upweight as uw
 from support.lerobot import LENGTHS, SUCCEEDED, flags_of, write_lerobot
 from upweight.cli.main import main
-from upweight.io.lerobot import data_hash, read_weights
+from upweight.io.lerobot import data_hash, read_weights, write_weights
 
 
 def test_a_row_per_episode_with_what_is_known_of_it(tmp_path: Path) -> None:
@@ -61,6 +62,15 @@ def test_nothing_is_written_into_a_dataset_unasked(tmp_path: Path, capsys: pytes
     ):
         assert main(["weights", str(data), *options]) == 2
         assert "are for LeRobot folders, which have a meta/info.json" in capsys.readouterr().err
+
+
+def test_weights_are_not_written_for_data_that_changed(tmp_path: Path) -> None:
+    folder = write_lerobot(tmp_path / "robot", **{"next.reward": [1.0] * 26})
+    ds = uw.load(folder)
+    os.utime(next((folder / "data").rglob("*.parquet")), ns=(0, 1))
+    with pytest.raises(uw.DatasetError, match="changed since it was loaded"):
+        write_weights(tmp_path / "w.parquet", folder, ds, uw.Uniform()(ds), {}, "success")
+    assert not (tmp_path / "w.parquet").exists()
 
 
 def test_it_is_replaced_only_with_leave(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -52,7 +52,7 @@ def test_batches_weights_and_inspection_read_no_column(
 
 def test_whole_columns_are_maps(folder: Path) -> None:
     back = uw.load(folder)
-    for array in (back.observations, back.actions, back.rewards, back.returns, back.initial_observations):
+    for array in (back.observations, back.actions, back.rewards, back.initial_observations):
         base = array
         while isinstance(base.base, np.ndarray):
             base = base.base

@@ -8,7 +8,7 @@ column was never read; ``blocks`` goes through many of them in little memory. Fo
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, nullcontext
 from typing import Any
 
 import numpy as np
@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 
 from upweight.base.errors import DatasetError
 from upweight.base.progress import track
+from upweight.data.loaded_files import LoadedFiles
 
 Array = NDArray[Any]
 Index = NDArray[np.integer]
@@ -31,7 +32,9 @@ class Column(ABC):
     def __init__(self, shape: tuple[int, ...], dtype: np.dtype) -> None:
         self.shape = shape  # [M, ...]
         self.dtype = dtype
+        self.files: LoadedFiles | None = None  # which it is read from; a column of other columns has none of its own
         self._array: Array | None = None
+        self._parents: Sequence[Column] = ()
 
     def __len__(self) -> int:
         return self.shape[0]
@@ -44,27 +47,37 @@ class Column(ABC):
     def read(self) -> Array:
         """The whole column as a read-only array [M, ...]; read once."""
         if self._array is None:
-            array = np.ascontiguousarray(self._read())
+            with self._unchanged():
+                array = np.ascontiguousarray(self._read())
             self._array = read_only(array.reshape(self.shape))
         return self._array
 
-    def check(self) -> None:  # noqa: B027  (most can)
-        """An error where rows can no longer be read; it takes too long to ask before every batch."""
+    def check(self) -> None:
+        """An error where rows are still to be read from files that have changed since they were loaded."""
+        if not self.is_loaded:
+            for each in (self.files, *self._parents):
+                if each is not None:
+                    each.check()
 
     def rows(self, index: Index) -> Array:
         """The rows at ``index`` [K] as an array [K, ...]."""
-        if self._array is not None:
-            return self._array.take(index, axis=0)
+        if self.is_loaded:
+            return self.read().take(index, axis=0)
         if len(index) == 0:
             return np.empty((0, *self.shape[1:]), self.dtype)
-        return self._read_rows(index)
+        with self._unchanged():
+            return self._read_rows(index)
 
     def blocks(self, first: int, last: int, size: int) -> Iterator[Array]:
         """Rows ``first`` to ``last`` in order, at most ``size`` at a time."""
         for low in range(first, last, size):
             yield self.rows(np.arange(low, min(low + size, last)))
 
+    def _unchanged(self) -> AbstractContextManager[None]:
+        return nullcontext() if self.files is None else self.files.unchanged()
+
     def _comes_from(self, *parents: "Column") -> None:
+        self._parents = parents
         self.is_mapped = all(parent.is_mapped for parent in parents)
 
     @abstractmethod

@@ -260,6 +260,8 @@ class Dataset(Shown):
     def initial_observations(self) -> NDArray[Any]:
         """[N, ...] first observation of each episode, read without the others where the file allows."""
         known = self._initial_observations
+        if known is not None:
+            self.check_files()  # they may lie in a map
         rows = self.columns["observations"].rows(self.starts) if known is None else known
         validate.check_finite(rows, key="observations", source=f"{self.source} (first observation of each episode)")
         return read_only(rows)
@@ -402,7 +404,7 @@ class Dataset(Shown):
         return self
 
     def check_files(self) -> None:
-        """An error where the files behind the columns can no longer be read; takes too long to ask before every batch."""
+        """An error where files that are still to be read have changed since they were loaded; reading asks by itself."""
         for column in self.columns.values():
             column.check()
 

@@ -193,7 +193,7 @@ class ParquetColumn(Column):
         if array.size != np.prod(self.shape, dtype=object):
             raise DatasetError(
                 f"{self._shards.paths[0]}: key {self._name!r}: expected {len(self)} rows of shape {self.shape[1:]}, found "
-                f"{array.shape}; the file is damaged, or changed since the dataset was opened"
+                f"{array.shape}; the file is damaged"
             )
         return array.reshape(self.shape).astype(self.dtype, copy=False)
 
@@ -201,8 +201,6 @@ class ParquetColumn(Column):
         out = np.empty((len(index), *self.shape[1:]), self.dtype)
         for path, group, count, within, places in self._shards.split(index):
             with reading(path, f"key {self._name!r}"), parquet_module().ParquetFile(path) as file:
-                if group >= file.num_row_groups or file.metadata.row_group(group).num_rows != count:
-                    raise DatasetError(f"{path}: changed since the dataset was opened")
                 table = file.read_row_group(group, columns=[self._name])
                 block = to_numpy(table.column(self._name), key=self._name, path=path)
                 out[places] = block.reshape(count, *self.shape[1:])[within]

@@ -35,6 +35,7 @@ class Format:
     lossless: bool = False  # a round trip gives back every bit of the dataset
     needs_rewards: bool = False  # there is no writing a dataset without
     flags: Callable[[Path, str], Any] | None = None  # of a name: 0 and 1, of steps [M] or episodes [N]
+    files: Callable[[Path], Iterable[Path]] = lambda path: [path]  # that hold the data: a change of one is noticed
 
 
 @contextmanager

@@ -92,21 +92,15 @@ class HDF5Column(Column):
 
     def _read(self) -> Array:
         with open_hdf5(self._path) as file, reading(self._path, f"key {self._key!r}"):
-            return _read_blocks(self._same_dataset(file), self._key)
+            return _read_blocks(dataset_at(file, self._key, self._path), self._key)
 
     def _read_rows(self, index: Index) -> Array:
         with open_hdf5(self._path) as file, reading(self._path, f"key {self._key!r}"):
-            node = self._same_dataset(file)
+            node = dataset_at(file, self._key, self._path)
             offset = node.id.get_offset()
             if offset is not None:  # contiguous: the rows lie in the file as they are
                 return np.array(np.memmap(self._path, self.dtype, "r", offset, self.shape)[index])
             return _rows_by_chunk(node, index, self._key)
-
-    def _same_dataset(self, file: Any) -> Any:
-        node = dataset_at(file, self._key, self._path)
-        if node.shape != self.shape or node.dtype != self.dtype:
-            raise DatasetError(f"{self._path}: key {self._key!r} changed since the file was opened")
-        return node
 
 
 def _rows_by_chunk(node: Any, index: Index, key: str) -> Array:

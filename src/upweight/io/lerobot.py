@@ -52,7 +52,9 @@ def data_hash(folder: Path) -> str:
 
 def episode_numbers(folder: Path, dataset: Dataset) -> NDArray[np.int64]:
     """[N] the ``episode_index`` of each episode of the ``dataset`` that was read from ``folder``."""
-    return read_column(shards(folder), "episode_index")[dataset.starts].astype(np.int64)
+    of_steps = read_column(shards(folder), "episode_index")
+    dataset.check_files()  # else they might be the numbers of other episodes by now
+    return of_steps[dataset.starts].astype(np.int64)
 
 
 def write_weights(
@@ -65,6 +67,7 @@ def write_weights(
 ) -> None:
     """Weights [N] of the ``dataset`` that was read from ``folder``; ``success`` names the flags of the column."""
     pa = require("pyarrow", extra="parquet", purpose="writing weights as Parquet")
+    about = {"format": _VERSION, "weighting": dict(weighting), "hash": data_hash(folder)}
     numbers = episode_numbers(folder, dataset)
     columns = {
         "episode_index": pa.array(numbers),
@@ -73,7 +76,6 @@ def write_weights(
         "success": pa.array(_succeeded(folder, dataset, success), pa.bool_()),
         "weight": pa.array(weights),
     }
-    about = {"format": _VERSION, "weighting": dict(weighting), "hash": data_hash(folder)}
     table = pa.table(columns).replace_schema_metadata({_MARK: json.dumps(about).encode()})
     with atomic_target(target) as workplace:
         parquet_module().write_table(table, workplace)

@@ -183,4 +183,5 @@ FORMAT = Format(
     write=write,
     needs_rewards=True,
     flags=flags,
+    files=lambda path: [file for file in _data_folder(path).rglob("*") if file.is_file()],
 )

@@ -8,9 +8,10 @@ if there are any, ``rewards`` and ``next_observations``; per episode: ``lengths`
 """
 
 import hashlib
-import math
 import os
+import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -33,6 +34,7 @@ _STEP_COLUMNS = ("observations", "actions", "rewards", "next_observations", "fla
 _FLAGS = ("terminated", "truncated", "complete", "final_known")
 _PART_BYTES = 1 << 28  # of its steps: what is written, and done again after an interruption, at a time
 _BLOCK_BYTES = 1 << 24  # of one column, in memory at a time
+_LOOK_SECONDS = 1.0
 
 
 class MappedColumn(Column):
@@ -43,19 +45,25 @@ class MappedColumn(Column):
     def __init__(self, path: Path, shape: tuple[int, ...], dtype: np.dtype) -> None:
         super().__init__(shape, dtype)
         self._path = path
+        self._next_look = 0.0
 
     @property
     def is_loaded(self) -> bool:
         return False  # however often it was looked at: the system takes its pages back when it needs them
 
-    def check(self) -> None:
-        """To read a file that was cut off since it was mapped would end the process (SIGBUS)."""
-        expected = math.prod(self.shape) * self.dtype.itemsize
-        if self._path.exists() and (found := self._path.stat().st_size) < expected:  # what was removed stays mapped
-            raise DatasetError(
-                f"{self._path}: expected {expected:,} bytes, found {found:,}: the file was cut off while it was in use; copy "
-                "the folder again, or pack the data again"
-            )
+    def read(self) -> Array:
+        with self._unchanged():
+            return super().read()
+
+    def _unchanged(self) -> AbstractContextManager[None]:
+        """Looks at the files once a second only, as that takes longer than a batch does.
+
+        To read what was cut off since it was mapped would end the process (SIGBUS).
+        """
+        if (now := time.monotonic()) < self._next_look:
+            return nullcontext()
+        self._next_look = now + _LOOK_SECONDS
+        return super()._unchanged()
 
     def _read(self) -> Array:
         try:
@@ -67,10 +75,10 @@ class MappedColumn(Column):
             ) from None
 
     def _read_rows(self, index: Index) -> Array:
-        return self.read().take(index, axis=0)
+        return super().read().take(index, axis=0)
 
     def __getstate__(self) -> dict[str, Any]:
-        return {**self.__dict__, "_array": None}
+        return {**self.__dict__, "_array": None, "_next_look": 0.0}
 
 
 @dataclass(frozen=True)
@@ -259,7 +267,7 @@ def read(path: Path, *, verify: bool = False) -> Dataset:
             raise missing_key(path, key, columns)
         return columns[key].read()
 
-    returns = per_episode("returns") if "rewards" in columns else None
+    returns = np.array(per_episode("returns")) if "rewards" in columns else None
     if returns is not None:
         check_finite(returns, key="returns", source=str(path))
 
@@ -344,4 +352,5 @@ FORMAT = Format(
     recognises=is_packed,
     read=read,
     write=write,
+    files=lambda path: [path / MANIFEST, *path.glob("*.bin")],
 )

@@ -245,4 +245,5 @@ FORMAT = Format(
     read=read,
     write=write,
     flags=flags,
+    files=shards,
 )

@@ -18,6 +18,7 @@ from upweight.base.errors import DataLossWarning, DatasetError
 from upweight.base.files import atomic_target
 from upweight.base.names import hint
 from upweight.data.dataset import Dataset
+from upweight.data.loaded_files import LoadedFiles
 from upweight.data.table import KEYS
 from upweight.io import table
 from upweight.io.contents import describe
@@ -67,13 +68,17 @@ def load(
     if path is None:
         dataset = Dataset.from_frame(name, **(layout or {}))
     elif layout is not None:
-        with reading(path, "it as a table"):
+        with LoadedFiles(table.files(path)).unchanged(), reading(path, "it as a table"):
             dataset = table.read(path, layout)
     else:
         chosen = _named_format(format) if format is not None else _recognise(path)
-        dataset = _read(chosen, path, options)
-        success = _flags(chosen, path, success) if isinstance(success, str) else success
-        score = _flags(chosen, path, score) if isinstance(score, str) else score
+        files = LoadedFiles(chosen.files(path))
+        with files.unchanged():
+            dataset = _read(chosen, path, options)
+            success = _flags(chosen, path, success) if isinstance(success, str) else success
+            score = _flags(chosen, path, score) if isinstance(score, str) else score
+        for column in dataset.columns.values():
+            column.files = files
     if score is not None:
         dataset = dataset.with_score(score)
     if success is not None:

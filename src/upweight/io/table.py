@@ -48,6 +48,11 @@ def layout_file(path: Path) -> Path:
     return path.parent / (re.sub(rf"{_CSV_ENDING}|\.parquet$", "", path.name, flags=re.IGNORECASE) + ".toml")
 
 
+def files(path: Path) -> list[Path]:
+    """Those that hold the rows."""
+    return _parquet_files(path) or [path]
+
+
 def read(path: Path, layout: Mapping[str, Any]) -> Dataset:
     """The columns that are needed, at once."""
     return Dataset.from_frame(_columns(path, layout), source=str(path), **layout)
