@@ -316,7 +316,10 @@ class TestTrain:
         for entry, temperature in zip(json.loads(capsys.readouterr().out), (0.1, 0.2), strict=True):
             assert entry["weighting"] == {"name": "rw", "temperature": temperature}
             assert entry["actor_weighting"]["temperature"] == temperature
-        options = ("--algorithm", "bc", "--temperature", 0.3, "--weighting", "rw", "--weighting", "aw")
+        options = ("--algorithm", "TD3+BC", "--algorithm", "CQL", "--weighting", "RW")
+        assert run("train", files / "mixed.npz", *options, *self.small, "-o", files / "loud", "--json") == 0
+        assert [entry["weighting"]["temperature"] for entry in json.loads(capsys.readouterr().out)] == [0.1, 0.2]
+        options = ("--algorithm", "bc", "--temperature", 0.3, "--weighting", "RW", "--weighting", "aw")
         assert run("train", files / "mixed.npz", *options, *self.small, "-o", files / "other", "--json") == 0
         weightings = [entry["weighting"] for entry in json.loads(capsys.readouterr().out)]
         assert [(each["name"], each["temperature"]) for each in weightings] == [("rw", 0.3), ("aw", 0.3)]

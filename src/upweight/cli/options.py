@@ -18,7 +18,7 @@ from upweight.data.table import CHOICES, SEVERAL
 from upweight.io.loading import load
 from upweight.io.registry import formats, save, writable
 from upweight.io.table import CSV
-from upweight.weightings.registry import make_weighting, weighting_classes
+from upweight.weightings.registry import find_weighting, make_weighting, weighting_classes
 from upweight.weightings.weighting import Weighting
 
 _BARE_WORD = r"""[A-Za-z][^\s,"'\[\]{}]*"""  # that --set takes without quotes
@@ -291,7 +291,7 @@ def weightings_from(
     chosen: list[Weighting] = []
     used: set[str] = set()
     for name in [named] if isinstance(named, str) else named:
-        mine = {key: value for key, value in given.items() if name in settings[key]}
+        mine = {key: value for key, value in given.items() if find_weighting(name).name in settings[key]}
         used |= mine.keys()
         chosen.append(make(name, **mine))
     unused = given.keys() - used

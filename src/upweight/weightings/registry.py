@@ -22,6 +22,15 @@ def weighting_classes() -> dict[str, type[Weighting]]:
     return {kind.name: kind for kind in sorted(kinds, key=lambda kind: kind.name)}
 
 
+def find_weighting(name: str) -> type[Weighting]:
+    """The weighting called ``name``, in small letters or capitals, or an error that suggests the nearest."""
+    classes = weighting_classes()
+    plain = name.lower()
+    if plain not in classes:
+        raise WeightingError(f"unknown weighting {plain!r}; {hint(plain, classes)}")
+    return classes[plain]
+
+
 def make_weighting(name: str, **settings: Any) -> Weighting:
     """A weighting by its short name, e.g. ``make_weighting("rw", temperature=0.1)``.
 
@@ -29,17 +38,14 @@ def make_weighting(name: str, **settings: Any) -> Weighting:
         >>> uw.make_weighting("rw", temperature=0.2)
         ReturnWeighting(temperature=0.2)
     """
-    classes = weighting_classes()
-    name = name.lower()
-    if name not in classes:
-        raise WeightingError(f"unknown weighting {name!r}; {hint(name, classes)}")
-    known = [field.name for field in fields(classes[name])]
+    kind = find_weighting(name)
+    known = [field.name for field in fields(kind)]
     unknown = set(settings) - set(known)
     if unknown:
         raise WeightingError(
-            f"weighting {name!r} has no setting {sorted(unknown)[0]!r}; it has {', '.join(known) or 'none'}"
+            f"weighting {kind.name!r} has no setting {sorted(unknown)[0]!r}; it has {', '.join(known) or 'none'}"
         )
-    return classes[name](**settings)
+    return kind(**settings)
 
 
 def weighting_from_dict(description: Mapping[str, Any]) -> Weighting:

@@ -244,7 +244,9 @@ def test_one_number_is_one_run(tmp_path: Path) -> None:
         return read_experiment(write(tmp_path, text)).runs[0].run_id
 
     plain = run_id('"discrete_cql"', '{name = "rw", temperature = 1}')
-    assert plain == run_id('"discrete_cql"', '{name = "rw", temperature = 1.0}')
+    for name in ("rw", "RW"):
+        assert plain == run_id('"discrete_cql"', f'{{name = "{name}", temperature = 1.0}}')
+    assert plain == run_id('"discrete_cql"', '{name = "RW", temperature = 1}')
     assert plain == run_id('{name = "discrete_cql", conservative_weight = 1}', '{name = "rw", temperature = 1}')
     for spelled in ("8000", "8000.0"):  # the default
         assert plain == run_id(
@@ -259,7 +261,7 @@ def test_a_name_means_the_papers_temperature_for_the_algorithm(tmp_path: Path) -
 updates = 10
 datasets = ["cartpole-random"]
 algorithms = ["discrete_bc", "discrete_cql"]
-weightings = ["rw", {name = "aw"}, {name = "rw", temperature = 0.3}]
+weightings = ["RW", {name = "aw"}, {name = "rw", temperature = 0.3}]
 """
     runs = read_experiment(write(tmp_path, text)).runs
     found = [(run.algorithm, run.weighting["name"], run.weighting["temperature"]) for run in runs]

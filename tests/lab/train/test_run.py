@@ -7,6 +7,7 @@ import pytest
 import upweight as uw
 from support.datasets import tiny
 from upweight.lab.train.algorithm import algorithms
+from upweight.lab.train.run import named_weighting
 
 
 @pytest.mark.parametrize("algorithm", sorted(algorithms()))
@@ -14,6 +15,8 @@ def test_a_name_means_the_papers_temperature_for_the_algorithm(algorithm: str) -
     temperature = 0.2 if algorithm in {"cql", "discrete_cql"} else 0.1
     for given in (algorithm, uw.algorithm_config(algorithm)):
         assert uw.Run(given, "aw").weighting == uw.AdvantageWeighting(temperature)
+        assert uw.Run(given, "RW").weighting == uw.ReturnWeighting(temperature)
+        assert named_weighting("Rw", algorithm.upper()) == uw.ReturnWeighting(temperature)
         if algorithms()[algorithm].has_actor:
             assert uw.Run(given, "uniform", actor_weighting="rw").actor_weighting == uw.ReturnWeighting(temperature)
             continue

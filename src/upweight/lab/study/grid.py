@@ -19,7 +19,7 @@ from upweight.lab.study.fit import check_environment, check_weighting, recipe_ou
 from upweight.lab.study.run_spec import ACTOR, DataSpec, RunSpec, draws_of
 from upweight.lab.train.prepare import PRECISIONS
 from upweight.lab.train.run import Run, algorithm_config, check_runs, named_weighting
-from upweight.weightings.registry import weighting_classes
+from upweight.weightings.registry import find_weighting
 from upweight.weightings.weighting import Weighting
 
 _MINARI = "minari:"
@@ -241,9 +241,9 @@ def _drawing(run: Run, entry: Any) -> Run:
 def _weighting(entry: Any, algorithm: str) -> Weighting:
     name, settings = _named("weightings", entry)
     with _mistakes_of("weightings", name):
-        if (kind := weighting_classes().get(name)) is not None:
-            defaults = {each.name: each.default for each in fields(kind) if each.default is not MISSING}
-            settings = _as_floats(kind, defaults, settings)
+        kind = find_weighting(name)
+        defaults = {each.name: each.default for each in fields(kind) if each.default is not MISSING}
+        settings = _as_floats(kind, defaults, settings)
         return named_weighting(name, algorithm, **settings)
 
 

@@ -17,7 +17,7 @@ from upweight.data.success import NO_REWARDS
 from upweight.data.validate import as_episode_index
 from upweight.lab.train.algorithm import Algorithm, algorithms, find_algorithm
 from upweight.lab.train.config import Config, paper_temperature
-from upweight.weightings.registry import make_weighting
+from upweight.weightings.registry import find_weighting, make_weighting
 from upweight.weightings.weighting import Weighting
 
 
@@ -33,8 +33,8 @@ def algorithm_config(name: str, *, preset: str = "paper", **changes: Any) -> Con
 
 def named_weighting(name: str, algorithm: str, **settings: Any) -> Weighting:
     """The weighting that a name means beside an algorithm: "rw" and "aw" have the paper's temperature for it."""
-    if name in {"rw", "aw"}:
-        settings = {"temperature": paper_temperature(algorithm), **settings}
+    if find_weighting(name).name in {"rw", "aw"}:
+        settings = {"temperature": paper_temperature(find_algorithm(algorithm).name), **settings}
     return make_weighting(name, **settings)
 
 
