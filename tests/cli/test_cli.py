@@ -311,7 +311,7 @@ class TestTrain:
     def test_a_name_means_the_papers_temperature_for_the_algorithm(
         self, files: Path, capsys: pytest.CaptureFixture[str]
     ) -> None:
-        grid = ("--algorithm", "bc", "--algorithm", "cql", "--actor-weighting", "aw")
+        grid = ("--algorithm", "td3_bc", "--algorithm", "cql", "--actor-weighting", "aw")
         assert run("train", files / "mixed.npz", *grid, *self.small, "-o", files / "runs", "--json") == 0
         for entry, temperature in zip(json.loads(capsys.readouterr().out), (0.1, 0.2), strict=True):
             assert entry["weighting"] == {"name": "rw", "temperature": temperature}
@@ -366,6 +366,7 @@ class TestTrain:
             ("--algorithm", "discrete_cql"),
             ("--seeds", 0),
             ("--reweight", "--actor-weighting", "rw"),
+            ("--actor-weighting", "rw"),
         ],
     )
     def test_bad_input(self, files: Path, capsys: pytest.CaptureFixture[str], options: tuple[object, ...]) -> None:

@@ -12,7 +12,7 @@ import pytest
 
 import upweight as uw
 from support.training import build, dataset_for, draws, leaves, parameters, small_config
-from upweight.lab.train.algorithm import algorithms
+from upweight.lab.train.algorithm import Batch, Batches, algorithms
 from upweight.lab.train.schedule import Piece
 
 pytestmark = pytest.mark.slow
@@ -101,6 +101,26 @@ def test_the_first_phase_reports_every_metric_and_each_is_counted(name: str) -> 
     for metric, count in counts.items():
         expected = sum(metric in names[update % program.period] for update in range(5))
         np.testing.assert_array_equal(count, [expected] * 3)
+
+
+@every
+def test_actor_and_critic_are_what_it_says_it_has(name: str) -> None:
+    """The batch of one that it does not have changes nothing; the other batch does."""
+    program, agents, data = build([uw.Run(small_config(name))], dataset_for(name))
+    method, setup, config = program.algorithm, program.setup, program.config
+    agent, state = (jax.tree.map(lambda leaf: leaf[0], tree) for tree in (agents, program.start(agents).states))
+    one, other = (program._batch(agent, data, jnp.arange(8) + first, None) for first in (0, 8))
+    noise = method.noise(jax.random.key(0), setup, config)
+
+    def after(critic: Batch, actor: Batch) -> list[np.ndarray]:
+        return leaves(
+            method.update(state, Batches(critic, actor), noise, agent.hyper, jnp.int32(0), setup, config, 0)[0]
+        )
+
+    def differs(critic: Batch, actor: Batch) -> bool:
+        return any((ours != theirs).any() for ours, theirs in zip(after(critic, actor), after(one, one), strict=True))
+
+    assert (method.has_critic, method.has_actor) == (differs(other, one), differs(one, other))
 
 
 @every

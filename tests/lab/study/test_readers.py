@@ -16,11 +16,11 @@ from upweight.lab.train.folder import describe_training
 from upweight.lab.train.prepare import make_parts
 
 RUNS = [
-    uw.Run(small_config("bc"), "uniform", 0),
-    uw.Run(small_config("bc"), "rw", 0),
-    uw.Run(small_config("bc"), "rw", 0, reweight=True),
-    uw.Run(small_config("bc"), "rw", 0, actor_weighting="uniform"),
-    uw.Run(small_config("bc"), "rw", 0, episodes=[0, 1, 2]),
+    uw.Run(small_config("td3_bc"), "uniform", 0),
+    uw.Run(small_config("td3_bc"), "rw", 0),
+    uw.Run(small_config("td3_bc"), "rw", 0, reweight=True),
+    uw.Run(small_config("td3_bc"), "rw", 0, actor_weighting="uniform"),
+    uw.Run(small_config("td3_bc"), "rw", 0, episodes=[0, 1, 2]),
 ]
 
 
@@ -121,4 +121,4 @@ def test_a_real_training(tmp_path: Path) -> None:
     results = uw.train(dataset_for("bc"), RUNS[:2], num_updates=20, output=tmp_path / "bc")
     found = collect(open_store(tmp_path / "bc"))
     assert [run.left_out for run in found.runs] == ["not evaluated"] * 2
-    assert found.runs[0].losses[-1]["loss"] == results[0].metrics[-1]["loss"]
+    assert found.runs[0].losses[-1]["actor_loss"] == results[0].metrics[-1]["actor_loss"]

@@ -24,7 +24,7 @@ def test_runs_with_one_key_share_a_program() -> None:
         uw.Run(small_config("bc", batch_size=4)),
         uw.Run(small_config("td3_bc")),
         uw.Run(small_config("bc"), reweight=True),
-        uw.Run(small_config("bc"), actor_weighting="rw"),
+        uw.Run(small_config("td3_bc"), actor_weighting="rw"),
     ]
     assert {program_key(run) for run in alike} == {program_key(one)}
     assert len({program_key(run) for run in [one, *others]}) == 5

@@ -163,7 +163,7 @@ def test_reweighting_multiplies_losses_instead_of_drawing() -> None:
     assert uw.train(ds, [uw.Run(small_config("bc"), weighting, reweight=True)], num_updates=20)[0].status == "finished"
 
 
-@pytest.mark.parametrize("name", ["bc", "td3_bc", "iql", "cql"])
+@pytest.mark.parametrize("name", ["td3_bc", "iql", "cql"])
 def test_actor_and_critic_may_draw_differently(name: str) -> None:
     ds = dataset_for(name)
     only = np.zeros(30)
@@ -647,7 +647,7 @@ class TestBadInput:
         )
         with pytest.raises(uw.ConfigError, match="td3_bc learns from rewards, but .*success=NAME"):
             uw.train(ds, [uw.Run("td3_bc")], num_updates=1)
-        for run in (uw.Run("bc", "rw"), uw.Run("bc", actor_weighting="aw")):
+        for run in (uw.Run("bc", "rw"), uw.Run("bc", "aw")):
             with pytest.raises(uw.ConfigError, match="its weighting follows rewards, but .*success=NAME"):
                 uw.train(ds, [run], num_updates=1, output=tmp_path / "out")
         assert not (tmp_path / "out").exists()

@@ -84,6 +84,7 @@ class Algorithm(NamedTuple):
     # Update t behaves as update t mod period does; phase 0 reports all metrics.
     period: Callable[[Any], int] = lambda config: 1
     has_actor: bool = True  # otherwise the critics are the policy
+    has_critic: bool = True  # otherwise the actor learns alone
     uses_rewards: bool = True  # otherwise rewards and next observations are not even loaded
 
 

@@ -68,10 +68,9 @@ class Run:
                 "reweight and actor_weighting cannot be combined: reweighted losses share one uniform batch"
             )
         object.__setattr__(self, "algorithm", self.config)  # resolved once, so that a wrong name fails here
-        if self.actor_weighting is not None and not self.method.has_actor:
-            raise ConfigError(
-                f"actor_weighting: {self.method.name} has no actor, its critics are the policy; leave it out"
-            )
+        if self.actor_weighting is not None and not (self.method.has_actor and self.method.has_critic):
+            lacks = "critic, its actor learns alone" if self.method.has_actor else "actor, its critics are the policy"
+            raise ConfigError(f"actor_weighting: {self.method.name} has no {lacks}; give it a weighting only")
         for field in ("weighting", "actor_weighting"):
             if isinstance(value := getattr(self, field), str):
                 object.__setattr__(self, field, named_weighting(value, self.method.name))

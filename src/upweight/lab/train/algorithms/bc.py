@@ -51,5 +51,6 @@ ALGORITHM = Algorithm(
     update=update,
     policy=lambda state, config: PolicyParts("deterministic", state.actor),
     network_rows=lambda config: config.batch_size,
+    has_critic=False,
     uses_rewards=False,
 )
