@@ -552,7 +552,7 @@ def test_what_is_the_users_own_survives_training(tmp_path: Path, weighting: Any,
         found = result.policy.metadata["run"]["weighting"]
         assert found["name"] == weighting.name
         assert {
-            key: found[key].rpartition("tests.engine.")[2] if isinstance(found[key], str) else found[key]
+            key: found[key].rpartition("lab.train.")[2] if isinstance(found[key], str) else found[key]
             for key in described
         } == described
         result.policy.save(tmp_path / "policy.safetensors")

@@ -17,7 +17,6 @@ from numpy.typing import NDArray
 from upweight.base.errors import UpweightWarning
 from upweight.base.text import number
 from upweight.data.dataset import Dataset
-from upweight.data.validate import as_episode_index
 from upweight.lab.train.run import Run, weighting_key
 from upweight.policies.policy import Policy
 from upweight.samplers.episode import EpisodeSampler
@@ -70,7 +69,7 @@ class Comparison:
         self._steps = []
         for run in runs:
             weighting = run.weighting if run.actor_weighting is None else run.actor_weighting
-            episodes = None if run.episodes is None or held is not None else np.asarray(run.episodes)
+            episodes = run.index(dataset) if held is None else None
             if not isinstance(weighting, Weighting) and held is not None:
                 weighting = np.ones(len(held))  # the weights given are of other episodes
             key = (weighting_key(weighting), None if episodes is None else episodes.tobytes())
@@ -88,13 +87,12 @@ class Comparison:
 
 
 def draw_steps(
-    data: Dataset, weighting: Any, episodes: NDArray[Any] | None, count: int, *, seed: int = 0
+    data: Dataset, weighting: Any, episodes: NDArray[np.int64] | None, count: int, *, seed: int = 0
 ) -> NDArray[np.int64]:
     """Steps of the whole dataset, drawn as the weighting draws from the given episodes."""
     part, steps = data, None
     if episodes is not None:
-        chosen = as_episode_index(episodes, num_episodes=data.num_episodes, source=data.source)
-        part, steps = data.subset(chosen), data.episodes.steps_of(chosen)
+        part, steps = data.subset(episodes), data.episodes.steps_of(episodes)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", UpweightWarning)  # said when the training began
         weights = resolve_weights(weighting, part)

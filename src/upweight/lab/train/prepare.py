@@ -9,13 +9,12 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import NDArray
 
 from upweight.base.cores import usable_cores
 from upweight.base.errors import DatasetError
 from upweight.data.dataset import Dataset
 from upweight.data.statistics import episode_mass
-from upweight.data.validate import as_episode_index
 from upweight.lab.train.algorithm import Algorithm, Setup
 from upweight.lab.train.kernels.choice import use_fused
 from upweight.lab.train.nn import Compute
@@ -143,9 +142,10 @@ def make_parts(dataset: Dataset, runs: Sequence[Run]) -> list["Part"]:
     parts: dict[Any, Part] = {}
     made = []
     for run in runs:
-        key = None if run.episodes is None else np.asarray(run.episodes).tobytes()
+        episodes = run.index(dataset)
+        key = None if episodes is None else episodes.tobytes()
         if key not in parts:
-            parts[key] = Part(dataset, run.episodes)
+            parts[key] = Part(dataset, episodes)
         for weighting in (run.weighting, run.actor_weighting):
             if weighting is not None:
                 parts[key].weights(weighting)
@@ -195,13 +195,10 @@ def action_bounds(actions: Iterable[NDArray[Any]]) -> tuple[NDArray[np.float32],
 class Part:
     """The episodes one or more agents learn from, and what is computed from them, once."""
 
-    def __init__(self, whole: Dataset, episodes: ArrayLike | None) -> None:
+    def __init__(self, whole: Dataset, episodes: NDArray[np.int64] | None) -> None:
         self.whole = whole
-        if episodes is None:
-            self.episodes, self.own = np.arange(whole.num_episodes), whole
-        else:
-            self.episodes = as_episode_index(episodes, num_episodes=whole.num_episodes, source=whole.source)
-            self.own = whole.subset(self.episodes)
+        self.episodes = np.arange(whole.num_episodes) if episodes is None else episodes
+        self.own = whole if episodes is None else whole.subset(episodes)
         self.multiplicity = np.bincount(self.episodes, minlength=whole.num_episodes).astype(np.float64)
         self._used = np.flatnonzero(self.multiplicity > 0)
         self._weights: dict[Any, NDArray[np.float64]] = {}

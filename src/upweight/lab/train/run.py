@@ -87,6 +87,12 @@ class Run:
                 return algorithm
         raise ConfigError(f"no algorithm has settings of type {type(self.config).__name__}")
 
+    def index(self, dataset: Dataset) -> NDArray[np.int64] | None:
+        """[n] its episodes in the dataset; None: all."""
+        if self.episodes is None:
+            return None
+        return as_episode_index(self.episodes, num_episodes=dataset.num_episodes, source=dataset.source)
+
     def to_dict(self) -> dict[str, Any]:
         """JSON-able description; arrays are summarised, not spelled out."""
         return {
@@ -95,21 +101,18 @@ class Run:
             "weighting": _describe(self.weighting),
             "actor_weighting": None if self.actor_weighting is None else _describe(self.actor_weighting),
             "seed": int(self.seed),
-            "episodes": None if self.episodes is None else summary(self.episodes),
+            "episodes": None if self.episodes is None else summary(_as_index(self.episodes)),
             "reweight": self.reweight,
         }
 
 
 def without_episodes(run: Run, held: NDArray[np.int64], dataset: Dataset) -> Run:
     """The run on those of its episodes that are not held out, with their part of weights that were given."""
-    whole, source = dataset.num_episodes, dataset.source
-    own = (
-        np.arange(whole) if run.episodes is None else as_episode_index(run.episodes, num_episodes=whole, source=source)
-    )
+    own = np.arange(dataset.num_episodes) if (index := run.index(dataset)) is None else index
     stays = ~np.isin(own, held)
     if not stays.any():
         raise ConfigError(
-            f"{source}: holdout: all {len(own)} episodes of a run are held out; hold out others, or fewer"
+            f"{dataset.source}: holdout: all {len(own)} episodes of a run are held out; hold out others, or fewer"
         )
 
     def kept(weighting: Any) -> Any:
@@ -128,7 +131,7 @@ def program_key(run: Run) -> tuple[Any, ...]:
 def _describe(weighting: Any) -> dict[str, Any]:
     """Name and settings; of what cannot be written (a baseline of the user's own), where it was defined."""
     if not isinstance(weighting, Weighting):
-        return {"name": "given", **summary(weighting)}
+        return {"name": "given", **summary(np.asarray(weighting, np.float64))}
     if says_all(weighting):
         return weighting.to_dict()
     return {"name": weighting.name, **{each.name: _plain(getattr(weighting, each.name)) for each in fields(weighting)}}
@@ -137,7 +140,8 @@ def _describe(weighting: Any) -> dict[str, Any]:
 def weighting_key(weighting: Any) -> Hashable:
     """The same for weightings that are."""
     if not isinstance(weighting, Weighting):
-        return np.asarray(weighting).tobytes()
+        array = np.asarray(weighting)
+        return array.dtype.str, array.shape, array.tobytes()
     try:
         hash(weighting)
     except TypeError:  # it has an array, say
@@ -163,9 +167,14 @@ def _plain(value: Any) -> Any:
     return f"{kind.__module__}.{kind.__qualname__}"
 
 
-def summary(values: ArrayLike) -> dict[str, Any]:
-    """Of an array that is too long to be written."""
-    array = np.ascontiguousarray(values)
+def _as_index(episodes: ArrayLike) -> NDArray[np.int64]:
+    """A mask [N] as the indices of its episodes, so that the same episodes have one summary."""
+    array = np.asarray(episodes)
+    return np.flatnonzero(array) if array.dtype == bool else array.astype(np.int64)
+
+
+def summary(array: NDArray[Any]) -> dict[str, Any]:
+    """An array that is too long to be written. Callers choose its dtype: the hash is of the bytes alone."""
     return {"count": array.size, "hash": hashlib.sha256(array.tobytes()).hexdigest()[:16]}
 
 

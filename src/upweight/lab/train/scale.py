@@ -18,7 +18,6 @@ from numpy.typing import NDArray
 from upweight.base.errors import UpweightWarning
 from upweight.base.text import number
 from upweight.data.dataset import Dataset
-from upweight.data.validate import as_episode_index
 from upweight.lab.train.prepare import action_bounds, blocks
 from upweight.lab.train.run import Run
 
@@ -76,11 +75,8 @@ def narrow_actions(actions: NDArray[Any], low: NDArray[Any], high: NDArray[Any])
 
 def _steps(dataset: Dataset, runs: Sequence[Run]) -> NDArray[np.int64] | None:
     """Of the episodes that the runs learn from; None: all."""
-    parts = [run.episodes for run in runs if run.episodes is not None]
-    if len(parts) < len(runs):
-        return None
-    index = [as_episode_index(part, num_episodes=dataset.num_episodes, source=dataset.source) for part in parts]
-    return dataset.episodes.steps_of(np.unique(np.concatenate(index)))
+    parts = [index for run in runs if (index := run.index(dataset)) is not None]
+    return dataset.episodes.steps_of(np.unique(np.concatenate(parts))) if len(parts) == len(runs) else None
 
 
 def _spaced(dataset: Dataset, name: str, steps: NDArray[np.int64] | None) -> NDArray[Any]:
