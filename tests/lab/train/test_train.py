@@ -418,6 +418,26 @@ def test_resume_refuses_another_training(tmp_path: Path) -> None:
         uw.train(ds, [run], num_updates=10, resume=True)
 
 
+def test_one_training_at_a_time_in_a_folder(tmp_path: Path) -> None:
+    """The second is refused before it touches a file; the first goes on, and its folder is free when it has ended."""
+    ds, runs, out = dataset_for("bc"), [uw.Run(small_config("bc"), "rw")], tmp_path / "out"
+    refused = list[str]()
+
+    def start_another(_: object) -> None:
+        before = {path: path.stat().st_mtime_ns for path in out.rglob("*")}
+        for resume in (True, False):
+            with pytest.raises(uw.DatasetError, match="another training writes to this folder") as caught:
+                uw.train(ds, runs, num_updates=20, log_every_updates=10, output=out, resume=resume)
+            refused.append(str(caught.value))
+        assert {path: path.stat().st_mtime_ns for path in out.rglob("*")} == before
+
+    (first,) = uw.train(ds, runs, num_updates=20, log_every_updates=10, output=out, callbacks=[start_another])
+    assert len(refused) == 4 and all(text.startswith(f"{out}: ") for text in refused)
+    assert [record["updates"] for record in first.metrics] == [10, 20]
+    (again,) = uw.train(ds, runs, num_updates=20, log_every_updates=10, output=out, resume=True)
+    assert again.metrics == first.metrics
+
+
 def test_a_finished_training_is_read_from_its_folder(tmp_path: Path) -> None:
     """Two programs; the second was cut, the first is not trained again."""
     ds, runs = dataset_for("bc"), [uw.Run(small_config("bc"), "rw", seed) for seed in range(4)]
@@ -497,7 +517,7 @@ def test_a_damaged_log_and_leftovers_are_no_obstacle(tmp_path: Path) -> None:
     (out / ".git").mkdir()  # whoever keeps their trainings under version control
     (after,) = uw.train(ds, runs, num_updates=10, output=out, resume=True)
     assert after.metrics == before.metrics
-    assert list(out.glob(".*")) == [out / ".git"]
+    assert sorted(out.glob(".*")) == [out / ".git", out / ".lock"]
 
 
 def test_data_may_move(tmp_path: Path) -> None:

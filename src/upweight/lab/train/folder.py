@@ -8,12 +8,14 @@
     program-000.json     in its place when the program is finished: how its runs ended
     policies/run-000.safetensors, results.json   at the end
     points/, best/       evaluation on the way (see :mod:`upweight.lab.train.points`)
+    .lock                locked by the training that writes there
 """
 
 import hashlib
 import json
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +24,7 @@ from numpy.typing import NDArray
 
 from upweight.base.errors import CheckpointError, DatasetError
 from upweight.base.files import atomic_target, clear_leftovers, naming, read_json, read_log, write_json
+from upweight.base.locks import hold
 from upweight.data.dataset import Dataset
 from upweight.data.fingerprint import fingerprint
 from upweight.lab.train.checkpoint import Snapshot, Tree, damage_named, load_checkpoint, save_checkpoint
@@ -34,8 +37,24 @@ FORMAT_VERSION = 1
 _LOGGED = {"run", "updates"}  # in every line of the log
 
 
+@contextmanager
+def training_folder(
+    path: Path, plan: dict[str, Any], programs: Sequence[Sequence[int]], *, resume: bool
+) -> Iterator["TrainingFolder"]:
+    """The folder, made if need be, which is this training's alone until the block ends."""
+    path.mkdir(parents=True, exist_ok=True)
+    with naming(path):
+        lock = hold(path / ".lock")
+    if lock is None:
+        raise DatasetError(
+            f"{path}: another training writes to this folder now; wait until it ends, or choose another folder"
+        )
+    with lock:
+        yield TrainingFolder(path, plan, programs, resume=resume)
+
+
 class TrainingFolder:
-    """Reads and writes one such folder."""
+    """Reads and writes one such folder; :func:`training_folder` opens it."""
 
     def __init__(self, path: Path, plan: dict[str, Any], programs: Sequence[Sequence[int]], *, resume: bool) -> None:
         """``programs`` are the runs (by number) of each; a training that goes on keeps those that it began with."""
@@ -57,7 +76,6 @@ class TrainingFolder:
             for folder in (path, path / "policies"):
                 clear_leftovers(folder)
         else:
-            path.mkdir(parents=True, exist_ok=True)
             self._write(there, {**plan, "programs": self.programs, "identity": self.identity})
 
     # ---- a program under way ------------------------------------------------------------------------------------

@@ -31,7 +31,7 @@ from upweight.lab.train.algorithm import Setup
 from upweight.lab.train.checkpoint import take_snapshot
 from upweight.lab.train.device import compilation_cache, number_types
 from upweight.lab.train.extraction import extract_policies
-from upweight.lab.train.folder import TrainingFolder, describe_training
+from upweight.lab.train.folder import TrainingFolder, describe_training, training_folder
 from upweight.lab.train.plan import Plan, make_plan
 from upweight.lab.train.point_list import Every, points_before
 from upweight.lab.train.points import CHOSEN, Points, make_watch
@@ -149,14 +149,15 @@ def train(
         parts = make_parts(dataset, runs)
         warn_of_repetition(runs, parts, num_updates)
         watch = None if evaluate_every is None else make_watch(evaluate_every, evaluate_with, dataset, runs, setup)
-        folder = None
-        if output is not None:
-            about = describe_training(dataset, runs, parts, num_updates, precision, comparison.held)
-            folder = TrainingFolder(Path(output), about, [part.runs for part in plan.programs], resume=resume)
-            plan = plan.repacked(folder.programs)
-        _log.info("%s", plan)
         results: dict[int, RunResult] = {}
-        with contextlib.ExitStack() as playing:  # points of one program, beside the training of the next
+        with contextlib.ExitStack() as opened:  # the folder, and points of one program beside the training of the next
+            folder = None
+            if output is not None:
+                about = describe_training(dataset, runs, parts, num_updates, precision, comparison.held)
+                programs = [part.runs for part in plan.programs]
+                folder = opened.enter_context(training_folder(Path(output), about, programs, resume=resume))
+                plan = plan.repacked(folder.programs)
+            _log.info("%s", plan)
             watched = list[tuple[Sequence[int], Points]]()
             for number, part in enumerate(plan.programs):
                 mine, learned = [runs[place] for place in part.runs], [parts[place] for place in part.runs]
@@ -167,7 +168,7 @@ def train(
                 recorder = (
                     None if folder is None else _Recorder(folder, number, task, checkpoint_every_updates, deadline)
                 )
-                points = None if watch is None else playing.enter_context(Points(watch, folder, number))
+                points = None if watch is None else opened.enter_context(Points(watch, folder, number))
                 found = None if recorder is None else recorder.finished()
                 if points is not None and found is not None:
                     points.go_on(num_updates - 1)
@@ -179,7 +180,7 @@ def train(
             for numbers, points in watched:
                 points.wait()
                 results |= {n: replace(results[n], points=points.of(n), best=points.best(n)) for n in numbers}
-        return _finish(comparison, folder, [results[place] for place in range(len(runs))])
+            return _finish(comparison, folder, [results[place] for place in range(len(runs))])
 
 
 def _check(
