@@ -1,14 +1,17 @@
-"""Memory that packing may count on."""
+"""Memory that packing may count on, and where compiled programs are kept."""
 
 import os
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import jax
+import jax.numpy as jnp
 import pytest
+from jax.experimental.compilation_cache import compilation_cache as jax_cache
 
 from upweight.lab.train import device as device_module
-from upweight.lab.train.device import device_memory, total_memory
+from upweight.lab.train.device import compilation_cache, device_memory, total_memory
 
 GIB = 2**30
 
@@ -50,3 +53,60 @@ def test_a_system_that_does_not_say(monkeypatch: pytest.MonkeyPatch) -> None:
     assert total_memory() == 8 * GIB
     monkeypatch.delattr(os, "sysconf")
     assert total_memory() == 8 * GIB
+
+
+@pytest.fixture
+def user_folder() -> Iterator[Any]:
+    """A function that sets where the user keeps compiled programs, as the suite's own setting is put back at the end."""
+    settings: Any = jax.config
+    before = settings.jax_compilation_cache_dir
+
+    def keep_in(folder: Path | None) -> None:
+        settings.update("jax_compilation_cache_dir", None if folder is None else str(folder))
+        jax_cache.reset_cache()
+
+    yield keep_in
+    keep_in(None if before is None else Path(before))
+
+
+def compile_named(name: str) -> None:
+    def program(x: jax.Array) -> jax.Array:
+        return jnp.sin(x) + len(name)
+
+    program.__name__ = name
+    jax.jit(program)(jnp.zeros(3))
+
+
+def programs_in(folder: Path) -> set[str]:
+    """Which of the programs below are kept there."""
+    names = {path.name for path in folder.glob("*-cache")}
+    return {name for name in ("before", "ours", "after") if any(file.startswith(f"jit_{name}-") for file in names)}
+
+
+def test_only_our_own_programs_go_to_our_folder(
+    tmp_path: Path, user_folder: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Also the second time: what JAX remembers of its cache is forgotten on both sides."""
+    user_folder(None)
+    for place in ("first", "second"):
+        monkeypatch.setenv("UPWEIGHT_CACHE", str(tmp_path / place))
+        jax.clear_caches()  # type: ignore[no-untyped-call]
+        compile_named("before")
+        with compilation_cache():
+            compile_named("ours")
+        compile_named("after")
+        assert programs_in(tmp_path / place / "xla") == {"ours"}
+        assert jax.config.jax_compilation_cache_dir is None  # type: ignore[attr-defined]
+
+
+def test_a_cache_of_the_users_own_is_kept(tmp_path: Path, user_folder: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("UPWEIGHT_CACHE", str(tmp_path / "of_upweight"))
+    user_folder(tmp_path / "of_the_user")
+    jax.clear_caches()  # type: ignore[no-untyped-call]
+    compile_named("before")
+    with compilation_cache():
+        compile_named("ours")
+    compile_named("after")
+    assert programs_in(tmp_path / "of_the_user") == {"before", "ours", "after"}
+    assert jax.config.jax_compilation_cache_dir == str(tmp_path / "of_the_user")  # type: ignore[attr-defined]
+    assert not (tmp_path / "of_upweight").exists()

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import jax
+from jax.experimental.compilation_cache.compilation_cache import reset_cache
 
 from upweight.base.cache import cache_folder
 from upweight.base.errors import ConfigError
@@ -56,7 +57,7 @@ def number_types(precision: str) -> Iterator[None]:
 
 @contextmanager
 def compilation_cache() -> Iterator[None]:
-    """Keep compiled programs between processes, unless the user has set up a cache of their own."""
+    """Keep the programs compiled here between processes, unless the user has set up a cache of their own."""
     settings: Any = jax.config  # has no types
     if settings.jax_compilation_cache_dir is not None:
         yield
@@ -64,8 +65,14 @@ def compilation_cache() -> Iterator[None]:
     folder = cache_folder() / "xla"
     with suppress(OSError):  # a read-only home is no reason to fail
         folder.mkdir(parents=True, exist_ok=True)
-        settings.update("jax_compilation_cache_dir", str(folder))
+        _keep_programs_in(str(folder))
     try:
         yield
     finally:
-        settings.update("jax_compilation_cache_dir", None)
+        _keep_programs_in(None)
+
+
+def _keep_programs_in(folder: str | None) -> None:
+    """JAX opens the folder at the next program; the one that is open now would stay so whatever the setting says."""
+    jax.config.update("jax_compilation_cache_dir", folder)  # type: ignore[no-untyped-call]
+    reset_cache()
