@@ -181,13 +181,16 @@ for words in (
     ["pack", a, "-o", out + "/packed"],
     ["weights", a, "--weighting", "rw", "-o", out + "/w.npz"],
     ["resample", a, "--may-lose", "0.9", "-o", out + "/r.npz"],
+    ["cache"],
 ):
     assert main(words) == 0, words
 print(sorted(set(main.__globals__["COMMANDS"]) - set(main.__globals__["lab"].COMMANDS)))
 """
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
-    assert done.stdout.splitlines()[-1] == str(["convert", "explore", "inspect", "mix", "pack", "resample", "weights"])
+    assert done.stdout.splitlines()[-1] == str(
+        ["cache", "convert", "explore", "inspect", "mix", "pack", "resample", "weights"]
+    )
 
 
 @pytest.mark.slow

@@ -15,7 +15,10 @@ from upweight.base.names import hint
 from upweight.base.progress import ProgressBar, ProgressLog, listening
 from upweight.cli.terminal import INTERRUPTED, answer_interrupt, print_error, show_warnings_as_lines
 
-_ORDER = "demo inspect explore make mix convert pack weights resample train evaluate select sweep report replicate"  # of --help
+# as --help lists them
+_ORDER = (
+    "demo inspect explore make mix convert pack weights resample train evaluate select sweep report replicate cache"
+)
 COMMANDS = {name: lab.COMMANDS.get(name, f"upweight.cli.{name}") for name in _ORDER.split()}  # the module of each
 ALIASES = {"suggest": "inspect"}
 BAD_INPUT = 2

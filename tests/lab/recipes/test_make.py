@@ -13,6 +13,7 @@ import numpy as np
 import pytest
 
 import upweight as uw
+from upweight.base.cache import cache_entries
 from upweight.base.errors import DatasetError, MissingExtraError
 from upweight.cli.main import main
 from upweight.data.fingerprint import content_hash
@@ -79,6 +80,19 @@ def test_recorded_steps_are_those_of_the_simulator() -> None:
         assert terminated
     actions = dataset.actions
     assert np.abs(actions).max() <= 1 and actions.min() < -0.8 and actions.max() > 0.8
+
+
+def test_what_was_collected_is_listed_and_may_be_removed(cache: Path) -> None:
+    before = uw.load("cartpole-expert-random-10", steps=1000)
+    assert cache_entries() and {entry.kind for entry in cache_entries()} == {"episodes"}
+    assert sum(entry.size for entry in cache_entries()) == sum(path.stat().st_size for path in cache.rglob("*.*"))
+    for entry in cache_entries():
+        os.utime(entry.folder, (0, 0))
+    uw.load("cartpole-random", steps=500)
+    assert sorted(entry.last_used > 0 for entry in cache_entries()) == [False, True]
+    for entry in cache_entries():
+        entry.remove()
+    assert cache_entries() == [] and same(before, uw.load("cartpole-expert-random-10", steps=1000))
 
 
 @pytest.mark.slow

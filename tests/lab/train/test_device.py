@@ -10,6 +10,7 @@ import jax.numpy as jnp
 import pytest
 from jax.experimental.compilation_cache import compilation_cache as jax_cache
 
+from upweight.base.cache import cache_entries
 from upweight.lab.train import device as device_module
 from upweight.lab.train.device import compilation_cache, device_memory, total_memory
 
@@ -96,6 +97,7 @@ def test_only_our_own_programs_go_to_our_folder(
             compile_named("ours")
         compile_named("after")
         assert programs_in(tmp_path / place / "xla") == {"ours"}
+        assert [(entry.name, entry.size > 0) for entry in cache_entries()] == [("xla", True)]
         assert jax.config.jax_compilation_cache_dir is None  # type: ignore[attr-defined]
 
 

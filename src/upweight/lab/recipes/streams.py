@@ -21,7 +21,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from upweight.base.cache import cache_folder
+from upweight.base.cache import cache_folder, mark_used
 from upweight.base.files import atomic_target, read_json, write_json
 from upweight.base.optional import installed_versions
 from upweight.base.progress import report
@@ -125,6 +125,7 @@ class _Collection:
 
     def run(self) -> Chunk:
         folder = self.stream.folder
+        mark_used(folder)
         known = self._read_index(folder)
         for entry in known:
             if self._steps() >= self.target:

@@ -9,7 +9,7 @@ from typing import Any
 import jax
 from jax.experimental.compilation_cache.compilation_cache import reset_cache
 
-from upweight.base.cache import cache_folder
+from upweight.base.cache import cache_folder, mark_used
 from upweight.base.errors import ConfigError
 from upweight.lab.train.prepare import PRECISIONS
 
@@ -65,6 +65,7 @@ def compilation_cache() -> Iterator[None]:
     folder = cache_folder() / "xla"
     with suppress(OSError):  # a read-only home is no reason to fail
         folder.mkdir(parents=True, exist_ok=True)
+        mark_used(folder)
         _keep_programs_in(str(folder))
     try:
         yield
