@@ -56,6 +56,9 @@ LOADED_BY_NAME = {
     "upweight.adapters.pytorch": {"torch"},
     "upweight.adapters.minari": {"minari"},
 }
+ASKED_BY_NAME = {
+    "upweight.data.given": {"upweight.io.loading"}
+}  # by a lower layer, when a user gives what must be read
 ENGINE_LIBRARIES = {"jax", "optax"}  # at the top of what trains
 MODULES = sorted(SOURCE.rglob("*.py"))
 
@@ -105,6 +108,21 @@ def test_libraries_are_imported_late_and_only_where_they_belong(path: Path) -> N
     assert at_import <= LOADED_BY_NAME.get(name_of(path), set())
     assert not (imports(path) & LOADED_BY_NAME.keys())
     assert not (used and layer_of(name_of(path)) in NUMPY_ONLY)
+
+
+@pytest.mark.parametrize("path", MODULES, ids=[str(path.relative_to(SOURCE)) for path in MODULES])
+def test_nothing_above_is_asked_for_by_a_string(path: Path) -> None:
+    """But what is listed here, and the lab: that has a table of its own."""
+    own = name_of(path)
+    if own in {TABLE, "upweight"} or layer_of(own) in {"cli", "lab.cli"}:
+        return
+    tree = ast.parse(path.read_text())
+    texts = {id(node.body[0].value) for node in ast.walk(tree) if _has_docstring(node)}
+    named = [node.value for node in ast.walk(tree) if isinstance(node, ast.Constant) and id(node) not in texts]
+    layers = {text: layer_of(text.partition(":")[0]) for text in named if str(text).startswith("upweight.")}
+    below = ALLOWED.get(layer_of(own), set()) | {layer_of(own), "base"}
+    above = {text for text, layer in layers.items() if layer in ALLOWED.keys() - below}
+    assert above <= ASKED_BY_NAME.get(own, set())
 
 
 def test_plug_ins_do_not_import_each_other() -> None:

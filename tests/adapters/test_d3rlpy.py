@@ -558,7 +558,7 @@ def test_what_d3rlpy_cannot_hold() -> None:
 
 @pytest.mark.parametrize("source", [None, [1, 2], SimpleNamespace(episodes=[1]), SimpleNamespace(episodes=3)])
 def test_other_things_than_buffers(source: Any) -> None:
-    with pytest.raises(uw.AdapterError, match=f"expected a d3rlpy replay buffer.* found {type(source).__name__}"):
+    with pytest.raises(uw.UpweightError, match=f"expected a .*d3rlpy.* found {type(source).__name__}"):
         WeightedReplayBuffer(source, "rw")
 
 

@@ -334,8 +334,8 @@ def test_wrong_types() -> None:
     for function in (as_dataset, lambda source: episode_weights(source, "rw")):
         with pytest.raises(uw.AdapterError, match=r"expected a MinariDataset \(see minari.load_dataset\), found str"):
             function("D4RL/door/human-v2")
-    with pytest.raises(uw.AdapterError, match="expected an upweight.Dataset .* found str"):
-        export_mix("hopper-expert-random-10", "mix-v0")
+    with pytest.raises(uw.DatasetError, match=r"expected a dataset: an upweight.Dataset.* found int"):
+        export_mix(3, "mix-v0")
     with pytest.raises(uw.WeightingError, match="expected 9 weights"):
         episode_weights(recorded(logged()), np.ones(3))
 

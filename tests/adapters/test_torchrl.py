@@ -265,7 +265,7 @@ def test_the_state_of_a_buffer_on_a_dataset_leaves_the_rows_where_they_are(tmp_p
 
 
 def test_datasets_that_are_no_storage() -> None:
-    with pytest.raises(uw.AdapterError, match="expected an upweight.Dataset .* found str"):
+    with pytest.raises(uw.DatasetError, match="hopper.hdf5: no such file"):
         DatasetStorage("hopper.hdf5")
     single = uw.Dataset.from_arrays(
         observations=np.zeros((2, 1)),
@@ -490,7 +490,7 @@ def test_sources_that_are_no_rows() -> None:
     ring.extend(rows[:40])
     ring.extend(rows[40:80])
     for source, message in [
-        ("hopper.hdf5", "expected an upweight Dataset, or .* found str"),
+        (3, "expected a dataset: an upweight.Dataset, .* found int"),
         (rows[:100].reshape(10, 10), r"found TensorDict of batch size \[10, 10\]"),
         (listed, "found ReplayBuffer"),
         (LazyTensorStorage(10), "LazyTensorStorage with rows to weight, found it empty"),
@@ -500,7 +500,7 @@ def test_sources_that_are_no_rows() -> None:
         (rows.exclude("episode", ("next", "done")), r"expected \('next', 'done'\) or 'episode' to tell episodes apart"),
         (rows.clone().set(("next", "reward"), torch.zeros(len(rows), 2)), "expected one reward per row, found shape"),
     ]:
-        with pytest.raises(uw.AdapterError, match=message):
+        with pytest.raises(uw.UpweightError, match=message):
             EpisodeWeightedSampler(source, "rw")
 
 

@@ -1,9 +1,10 @@
-"""What ``inspect``, ``suggest``, ``batches`` and ``train`` take in place of a dataset."""
+"""What every public function that wants a dataset takes in its place."""
 
 import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 import numpy as np
@@ -12,7 +13,7 @@ import pytest
 
 import upweight as uw
 from support.datasets import assert_same, random_dataset
-from upweight.io.loading import as_dataset
+from upweight.data.given import as_dataset
 
 FRAME: dict[str, Any] = {
     "episode": [0, 0, 1, 1, 2],
@@ -27,14 +28,29 @@ def train(source: Any) -> list[uw.RunResult]:
     return uw.train(source, [uw.Run(uw.algorithm_config("bc", hidden_units=(4,)), "rw")], num_updates=1)
 
 
-TAKERS: list[Callable[[Any], Any]] = [
-    uw.inspect,
-    uw.suggest,
-    lambda source: next(uw.batches(source, "rw", 4)),
-    train,
-    lambda source: uw.plan_training(source, [uw.Run("bc")]),
-]
-every = pytest.mark.parametrize("take", TAKERS, ids=["inspect", "suggest", "batches", "train", "plan_training"])
+def save(source: Any) -> list[str]:
+    with TemporaryDirectory() as folder:
+        return uw.save(source, Path(folder) / "log.npz")
+
+
+TAKERS: dict[str, Callable[[Any], Any]] = {
+    "load": uw.load,
+    "inspect": uw.inspect,
+    "suggest": uw.suggest,
+    "explore": uw.explore,
+    "save": save,
+    "batches": lambda source: next(uw.batches(source, "rw", 4)),
+    "resample": lambda source: uw.resample(source, "uniform"),
+    "concat": lambda source: uw.concat([source]),
+    "mix": lambda source: uw.mix(source, source, fraction=0.5, num_steps=4, seed=0),
+    "weighting": uw.ReturnWeighting(0.1),
+    "resolve_weights": lambda source: uw.resolve_weights(uw.Uniform(), source),
+    "EpisodeSampler": lambda source: uw.EpisodeSampler(source, uw.Uniform()),
+    "StepSampler": lambda source: uw.StepSampler(source, np.ones(uw.load(source).num_steps)),
+    "train": train,
+    "plan_training": lambda source: uw.plan_training(source, [uw.Run("bc")]),
+}
+every = pytest.mark.parametrize("take", TAKERS.values(), ids=TAKERS)
 
 
 @every
@@ -64,8 +80,46 @@ def test_frames() -> None:
     pandas = pytest.importorskip("pandas")
     for frame in (FRAME, pandas.DataFrame(FRAME), pa.table(FRAME)):
         assert as_dataset(frame).returns.tolist() == [1.0, 0.0, 3.0]
-    with pytest.raises(uw.DatasetError, match=r"which columns are observations.*upweight\.load\(frame"):
+    with pytest.raises(uw.DatasetError, match=r"which columns are observations.*upweight\.load\("):
         as_dataset(pandas.DataFrame(FRAME).rename(columns={"observation": "pulse"}))
+
+
+@pytest.mark.slow
+@every
+@pytest.mark.parametrize("library", ["d3rlpy", "minari"])
+def test_datasets_of_other_libraries_will_do(take: Callable[[Any], Any], library: str, tmp_path: Path) -> None:
+    take(their_dataset(library, random_dataset(next_known=True), tmp_path / "log"))
+
+
+@pytest.mark.parametrize("library", [None, "d3rlpy", "minari"])
+def test_options_of_load_go_for_what_is_no_file_too(library: str | None, tmp_path: Path) -> None:
+    ds = random_dataset(next_known=True)
+    theirs = ds if library is None else their_dataset(library, ds, tmp_path / "log")
+    scores = np.arange(uw.load(theirs).num_episodes, dtype=np.float64)
+    assert uw.load(theirs, score=scores).returns.tolist() == scores.tolist()
+    cut = uw.load(theirs, horizon=ds.num_steps)
+    assert not cut.complete[cut.episodes.truncated].any()
+    with pytest.raises(uw.DatasetError, match="episode"):
+        uw.load(theirs, episode="stay_id")
+    with pytest.raises(uw.DatasetError, match="made by name"):
+        uw.load(theirs, seed=3)
+
+
+def test_names_of_flags_are_found_in_a_view_of_minari(tmp_path: Path) -> None:
+    theirs = their_dataset("minari", random_dataset(num_episodes=6, next_known=True), tmp_path / "log")
+    theirs.storage.update_episode_metadata(({"rating": float(number)} for number in range(6)), range(6))
+    view = theirs.filter_episodes(lambda episode: episode.id in {1, 4})
+    assert uw.load(view, score="rating").returns.tolist() == [1.0, 4.0]
+    assert uw.load(view, score=[5.0, 6.0]).returns.tolist() == [5.0, 6.0]
+
+
+def their_dataset(library: str, ds: uw.Dataset, path: Path) -> Any:
+    module = pytest.importorskip(library)
+    if library == "minari":
+        uw.save(ds, path, format="minari")
+        return module.MinariDataset(path / "data")
+    arrays = {name: getattr(ds, name) for name in ("observations", "actions", "rewards")}
+    return module.dataset.MDPDataset(**arrays, terminals=ds.terminated * 1.0, timeouts=ds.truncated * 1.0)
 
 
 @pytest.mark.slow

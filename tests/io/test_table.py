@@ -68,7 +68,7 @@ class TestCsv:
             1,
             0,
         ]
-        with pytest.raises(uw.DatasetError, match="expected a table .* found int"):
+        with pytest.raises(uw.DatasetError, match="expected a dataset.* found int"):
             uw.load(3)
 
     @pytest.mark.parametrize("ids", [("20240315000000000001", "20240315000000000002"), ("7", "007"), ("1E5", "100000")])

@@ -11,7 +11,7 @@ from upweight.base.errors import AdapterError
 from upweight.base.optional import require
 from upweight.base.text import Shown
 from upweight.data.dataset import Dataset, Transitions
-from upweight.io.loading import AnyDataset, as_dataset
+from upweight.data.given import AnyDataset, as_dataset
 
 _LIBRARIES = {"numpy": "", "torch": "torch", "jax": "train"}  # and the extra that brings it
 _Made = tuple[Transitions, dict[str, Any]]  # a batch, and where the generator stood after it

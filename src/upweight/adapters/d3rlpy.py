@@ -8,20 +8,19 @@ episode i with probability :math:`w_i / \sum_j w_j T_j`, and its content is what
 import math
 import warnings
 from collections.abc import Mapping, Sequence
-from contextlib import nullcontext
-from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from upweight.adapters.d3rlpy_internals import episode_being_written, picked
+from upweight.adapters.d3rlpy_internals import picked
 from upweight.adapters.draws import Draws, GivenWeighting
 from upweight.adapters.host import imports_from
-from upweight.base.errors import AdapterError, DataLossWarning, UpweightWarning
-from upweight.data.columns import ArrayColumn, Column, EpisodesColumn, read_only
+from upweight.base.errors import AdapterError, DataLossWarning
+from upweight.data.columns import ArrayColumn, Column, read_only
 from upweight.data.dataset import Dataset
-from upweight.data.segment import Episodes
+from upweight.data.given import as_dataset
+from upweight.io.d3rlpy_buffers import actions_of, ending_in_the_unknown, read_log
 from upweight.io.packed import MappedColumn
 
 with imports_from("d3rlpy", extra="d3rlpy", oldest="2.8", below="2.9"):
@@ -47,7 +46,8 @@ _LARGEST_COPIED_ROW = 4096
 class WeightedReplayBuffer(ReplayBuffer):
     """The episodes of ``source``, drawn by ``weighting``; nothing can be added, since the weights are of these episodes.
 
-    ``source``: a d3rlpy replay buffer, anything with d3rlpy's ``episodes``, or an :class:`upweight.Dataset`.
+    ``source``: a d3rlpy replay buffer, anything with d3rlpy's ``episodes``, an :class:`upweight.Dataset`, or what
+    :func:`upweight.load` makes one of.
     ``weighting``: a weighting, its short name ("rw"), a function of the dataset, or an array with a weight per episode.
     It sees the raw rewards of whole episodes, before any scaler. Picker, slicer and action space are those of
     ``source`` unless given. The same ``seed`` gives the same batches, whatever d3rlpy's own seed is.
@@ -66,8 +66,10 @@ class WeightedReplayBuffer(ReplayBuffer):
     ) -> None:
         picker = transition_picker or getattr(source, "transition_picker", None) or BasicTransitionPicker()
         gathers = type(picker) is BasicTransitionPicker
+        if not hasattr(source, "episodes"):
+            source = as_dataset(source)
         log = _log_of_dataset(source) if isinstance(source, Dataset) else _log_of_buffer(source, gathers)
-        space, size = _actions_of(source, log.dataset, action_space, action_size)
+        space, size = actions_of(source, log.dataset, action_space, action_size)
         self._draws = Draws.of(log.dataset, weighting, seed)  # refuses episodes without a transition
         first = log.episodes[0]
         self._fixed = _FixedBuffer(log)
@@ -131,13 +133,6 @@ class WeightedReplayBuffer(ReplayBuffer):
     def _slices_to(self, rows: NDArray[np.int64], length: int) -> list[PartialTrajectory]:
         """The ``length`` steps up to and including each row."""
         return [self.trajectory_slicer(*self._fixed.at_row(row), length) for row in rows.tolist()]
-
-
-def as_dataset(source: Any) -> Dataset:
-    """The episodes of a replay buffer; its actions are discrete if d3rlpy says so."""
-    dataset = _log_of_buffer(source, gathers=False).dataset
-    space, size = _actions_of(source, dataset, None, None)
-    return dataset.with_num_actions(size) if space == ActionSpace.DISCRETE else dataset
 
 
 class _Log(NamedTuple):
@@ -206,13 +201,6 @@ def _refusal() -> AdapterError:
     )
 
 
-def _ending_in_the_unknown(
-    lengths: NDArray[np.int64], terminated: NDArray[np.bool_], truncated: NDArray[np.bool_], complete: NDArray[np.bool_]
-) -> Episodes:
-    """Episodes whose last observation is unknown, so that T_i is d3rlpy's count of transitions."""
-    return Episodes(lengths, terminated, truncated, complete, final_known=np.zeros(len(lengths), bool))
-
-
 # ---- from our datasets ------------------------------------------------------------------------------------------------
 def _log_of_dataset(dataset: Dataset) -> _Log:
     """Episodes are slices of the dataset's own arrays; what d3rlpy cannot know is left out of the dataset too."""
@@ -225,7 +213,7 @@ def _log_of_dataset(dataset: Dataset) -> _Log:
         )
     ends = dataset.episodes
     seen_by_d3rlpy = Dataset.assemble(
-        episodes=_ending_in_the_unknown(ends.lengths, ends.terminated, ends.truncated, ends.complete),
+        episodes=ending_in_the_unknown(ends.lengths, ends.terminated, ends.truncated, ends.complete),
         observations=_at_least_2d(dataset.columns["observations"]),
         actions=_at_least_2d(dataset.columns["actions"]),
         rewards=dataset.columns.get("rewards"),
@@ -276,124 +264,10 @@ def _array_or_column(dataset: Dataset, name: str) -> NDArray[Any] | Column:
 # ---- from d3rlpy's buffers ----------------------------------------------------------------------------------------------
 def _log_of_buffer(source: Any, gathers: bool) -> _Log:
     """Small observations are copied side by side if batches will be gathered from them; others stay where they are."""
-    episodes = _episodes_of(source)
-    being_written: Any = episode_being_written(source) if isinstance(source, ReplayBuffer) else None
-    complete = np.array([episode is not being_written for episode in episodes])
-    episodes = [episode.to_episode(terminated=False) if episode is being_written else episode for episode in episodes]
-    for number, episode in enumerate(episodes):
-        _check_episode(episode, number, episodes[0])
-    terminated = np.array([bool(episode.terminated) for episode in episodes])
-    lengths = np.array([episode.size() for episode in episodes], np.int64)
-    name = f"the {type(source).__name__}"
-    opened: Any = partial(nullcontext, partial(_rows_of, episodes))  # nothing to open
-    observations = EpisodesColumn(lengths, opened, key="observations", source=name)
-    dataset = Dataset.assemble(
-        episodes=_ending_in_the_unknown(lengths, terminated, complete & ~terminated, complete),
-        observations=observations,
-        actions=ArrayColumn(np.concatenate([episode.actions for episode in episodes])),
-        rewards=ArrayColumn(np.concatenate([episode.rewards[:, 0] for episode in episodes])),
-        source=name,
-    )
-    _warn_of_other_counts(source, dataset)
+    dataset, episodes = read_log(source)
+    observations = dataset.columns["observations"]
     are_arrays = all(isinstance(episode.observations, np.ndarray) for episode in episodes)
     bytes_per_row = observations.dtype.itemsize * math.prod(observations.shape[1:])
     if gathers and are_arrays and bytes_per_row <= _LARGEST_COPIED_ROW:
         return _Log(dataset, _SlicedEpisodes(dataset), is_flat=True)
     return _Log(dataset, [episodes[number] for number in np.flatnonzero(dataset.num_transitions)], is_flat=False)
-
-
-def _episodes_of(source: Any) -> list[EpisodeBase]:
-    episodes = getattr(source, "episodes", None)
-    needed = ("observations", "actions", "rewards", "terminated", "size")
-    if not isinstance(episodes, Sequence) or not all(hasattr(each, name) for each in episodes for name in needed):
-        raise AdapterError(
-            "expected a d3rlpy replay buffer, an object with d3rlpy's `episodes`, or an upweight Dataset, "
-            f"found {type(source).__name__}"
-        )
-    if not episodes:
-        raise AdapterError("expected a replay buffer with at least one episode, found none")
-    return list(episodes)
-
-
-def _check_episode(episode: EpisodeBase, number: int, first: EpisodeBase) -> None:
-    """Refuse what d3rlpy would take and then trip over, or silently read past."""
-    size, parts = episode.size(), _parts(episode)
-    fits = episode.actions.ndim == 2 and episode.rewards.shape == (size, 1)
-    if size < 1 or not fits or not all(part.ndim > 1 and len(part) >= size for part in parts):
-        raise AdapterError(
-            f"episode {number}: expected n >= 1 steps with observations [n, ...], actions [n, A] and rewards [n, 1], "
-            f"found {', '.join(str(part.shape) for part in parts)}, {episode.actions.shape} and {episode.rewards.shape}"
-        )
-    shapes, expected = ([part.shape[1:] for part in _parts(each)] for each in (episode, first))
-    if shapes != expected or episode.actions.shape[1] != first.actions.shape[1]:
-        raise AdapterError(
-            f"episode {number}: expected observations {expected} and actions {first.actions.shape[1:]} as in episode 0, "
-            f"found {shapes} and {episode.actions.shape[1:]}"
-        )
-
-
-def _parts(episode: EpisodeBase) -> Sequence[NDArray[Any]]:
-    """The arrays [n, ...] of an episode's observations: one, or those of a tuple."""
-    observations = episode.observations
-    return [observations] if isinstance(observations, np.ndarray) else observations
-
-
-def _rows_of(episodes: Sequence[EpisodeBase], number: int, rows: NDArray[np.int64]) -> NDArray[Any]:
-    """[K, ...] observations of one episode; the parts of a tuple lie flat, side by side."""
-    parts = [part[rows] for part in _parts(episodes[number])]
-    return parts[0] if len(parts) == 1 else np.concatenate([part.reshape(len(part), -1) for part in parts], axis=1)
-
-
-def _warn_of_other_counts(source: Any, dataset: Dataset) -> None:
-    """A full FIFO buffer counts only part of its oldest episode; one made of the same episode twice lists it once."""
-    counted, listed = getattr(source, "transition_count", None), int(dataset.num_transitions.sum())
-    if counted is not None and counted != listed:
-        warnings.warn(
-            f"{dataset.source} counts {counted} transitions, but its episodes have {listed}: "
-            "draws come from all steps of each listed episode",
-            UpweightWarning,
-            stacklevel=4,
-        )
-
-
-# ---- actions ------------------------------------------------------------------------------------------------------------
-def _actions_of(source: Any, dataset: Dataset, space: ActionSpace | None, size: int | None) -> tuple[ActionSpace, int]:
-    """The kind and number of actions: as given, else what ``source`` says, else what those of ``dataset`` [M, A] look like."""
-    known = getattr(source, "dataset_info", None)
-    if space is None:
-        space = known.action_space if known else _apparent_space(source, dataset)
-    if size is None and known and known.action_space == space:
-        size = known.action_size
-    if size is None and isinstance(source, Dataset):
-        size = source.num_actions
-    if space == ActionSpace.DISCRETE:
-        return space, _number_of_choices(dataset.actions, size)
-    if space != ActionSpace.CONTINUOUS:
-        raise AdapterError(f"expected ActionSpace.CONTINUOUS or ActionSpace.DISCRETE as action_space, found {space!r}")
-    (width,) = dataset.action_shape
-    if size not in (None, width):
-        raise AdapterError(f"expected continuous actions of size {size}, found {width} numbers per action")
-    return space, width
-
-
-def _apparent_space(source: Any, dataset: Dataset) -> ActionSpace:
-    """Our datasets tell by the dtype; d3rlpy's episodes may hold choices as floats."""
-    discrete = source.discrete_actions if isinstance(source, Dataset) else _are_whole(dataset.actions)
-    return ActionSpace.DISCRETE if discrete else ActionSpace.CONTINUOUS
-
-
-def _are_whole(actions: NDArray[Any]) -> bool:
-    return actions.dtype.kind in "biu" or bool((actions == np.floor(actions)).all())
-
-
-def _number_of_choices(actions: NDArray[Any], size: int | None) -> int:
-    if actions.shape[1] != 1 or not _are_whole(actions) or actions.min() < 0:
-        raise AdapterError(
-            f"expected discrete actions as whole numbers from 0 [n, 1], found {actions.dtype} with {actions.shape[1]} "
-            f"numbers per action, the lowest {actions.min()}; if they are continuous (d3rlpy judges by the first "
-            "episode alone), pass action_space=ActionSpace.CONTINUOUS"
-        )
-    seen = int(actions.max()) + 1
-    if size is not None and size < seen:
-        raise AdapterError(f"expected {size} discrete actions (action_size), found action {seen - 1} in the data")
-    return seen if size is None else size

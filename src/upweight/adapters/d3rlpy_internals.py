@@ -1,14 +1,8 @@
-"""d3rlpy's inside: the arithmetic that is repeated here for speed, and the one private attribute that is read.
-
-The tests compare both with d3rlpy itself. Nothing else in the adapter depends on how d3rlpy does things.
-"""
-
-from typing import Any
+"""d3rlpy's arithmetic that is repeated here for speed. The tests compare it with d3rlpy itself."""
 
 import numpy as np
 from numpy.typing import NDArray
 
-from upweight.base.errors import AdapterError
 from upweight.data.dataset import Dataset
 
 
@@ -36,14 +30,3 @@ def picked(dataset: Dataset, rows: NDArray[np.int64]) -> dict[str, NDArray[np.fl
         "terminals": terminal[:, None].astype(np.float32),
         "intervals": np.ones((len(rows), 1), np.float32),
     }
-
-
-def episode_being_written(buffer: Any) -> Any:
-    """The episode that a ``ReplayBuffer`` would still add to; it is listed among the others from its first transition on."""
-    try:
-        return buffer._writer._active_episode
-    except AttributeError as error:
-        raise AdapterError(
-            f"expected a {type(buffer).__name__} that knows which episode it is still writing, as in d3rlpy 2.8 ({error}): "
-            "pass an object with the finished ones as its `episodes`"
-        ) from None

@@ -20,7 +20,10 @@ from upweight.base.errors import AdapterError, DataLossWarning, WeightingError
 from upweight.base.files import atomic_target
 from upweight.data.columns import Column
 from upweight.data.dataset import Dataset
-from upweight.io.minari import read, write
+from upweight.data.given import AnyDataset
+from upweight.io.loading import load
+from upweight.io.minari import write
+from upweight.io.minari_objects import is_whole, read
 from upweight.samplers.episode import EpisodeSampler
 
 with imports_from("minari", extra="minari", oldest="0.5.4", below="0.6"):
@@ -35,16 +38,12 @@ _RECORD = "upweight_weights"  # in a dataset's metadata: which keys of its episo
 
 
 def as_dataset(source: MinariDataset, *, observation_key: str | None = None) -> Dataset:
-    """The episodes of ``source`` (of a filtered view: its own, in their order), whose arrays are read when they are looked at.
+    """What :func:`upweight.load` makes of ``source``: its episodes, whose arrays are read when they are looked at.
 
-    Observations that are dictionaries are laid side by side, unless ``observation_key`` picks an entry.
+    Of a filtered view they are its own, in their order. Observations that are dictionaries are laid side by side, unless
+    ``observation_key`` picks an entry.
     """
-    whole = read(Path(_checked(source).storage.data_path), observation_key=observation_key)
-    if whole.num_episodes != source.storage.total_episodes:
-        raise AdapterError(
-            f"{source.id}: expected {source.storage.total_episodes} episodes, as its metadata say, found {whole.num_episodes}"
-        )
-    return whole if _is_whole(source) else whole.subset(np.asarray(source.episode_indices, np.int64))
+    return read(source, observation_key=observation_key)
 
 
 def episode_weights(source: MinariDataset, weighting: GivenWeighting) -> NDArray[np.float64]:
@@ -86,7 +85,7 @@ def read_weights(source: MinariDataset, *, key: str = "upweight") -> NDArray[np.
             f"and there are {now['episodes']:,} with {now['steps']:,} by now: weight the dataset again"
         )
     weights = np.array([entry[key] for entry in storage.get_episode_metadata(source.episode_indices)], np.float64)
-    if _is_whole(source):
+    if is_whole(source):
         return weights
     if not weights.any():
         raise WeightingError(f"{source.id}: the weights {key!r} of all {len(weights)} episodes of this view are 0")
@@ -105,16 +104,15 @@ def sample_episodes(
     return ids[EpisodeSampler.from_lengths(one_step_each, weights).sample(np.random.default_rng(seed), count)]
 
 
-def export_mix(dataset: Dataset, dataset_id: str, *, env: Any = None, description: str | None = None) -> MinariDataset:
+def export_mix(
+    dataset: AnyDataset, dataset_id: str, *, env: Any = None, description: str | None = None
+) -> MinariDataset:
     """Write a dataset into Minari's local folder, completely or not at all; ``minari.load_dataset(dataset_id)`` opens it.
 
     ``env``, the Gymnasium environment the data are from, gives the spaces their bounds and lets Minari recover it. What
     Minari cannot express is warned about. An id that exists is refused.
     """
-    if not isinstance(dataset, Dataset):
-        raise AdapterError(
-            f"expected an upweight.Dataset (see upweight.mix and upweight.make_dataset), found {type(dataset).__name__}"
-        )
+    dataset = load(dataset)
     path = _free_path(dataset_id)
     changes = {"dataset_id": dataset_id} | ({} if env is None else _described(env, dataset))
     if description is not None:
@@ -135,11 +133,6 @@ def _checked(source: MinariDataset) -> MinariDataset:
     if not isinstance(source, MinariDataset):
         raise AdapterError(f"expected a MinariDataset (see minari.load_dataset), found {type(source).__name__}")
     return source
-
-
-def _is_whole(source: MinariDataset) -> bool:
-    """Whether no view was taken."""
-    return np.array_equal(source.episode_indices, np.arange(source.storage.total_episodes))
 
 
 def _size(source: MinariDataset) -> dict[str, int]:

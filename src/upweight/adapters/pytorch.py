@@ -20,7 +20,7 @@ from upweight.adapters.draws import Draws, GivenWeighting, episode_weights
 from upweight.adapters.host import imports_from
 from upweight.base.checks import whole_number
 from upweight.base.errors import AdapterError
-from upweight.data.dataset import Dataset
+from upweight.data.given import AnyDataset, as_dataset
 from upweight.samplers.episode import EpisodeSampler
 
 with imports_from("torch", extra="torch", oldest="2.3", below="3"):
@@ -41,7 +41,7 @@ class EpisodeBatchSampler(Sampler[torch.Tensor]):
 
     def __init__(
         self,
-        dataset: Dataset,
+        dataset: AnyDataset,
         weighting: GivenWeighting,
         batch_size: int,
         *,
@@ -49,6 +49,7 @@ class EpisodeBatchSampler(Sampler[torch.Tensor]):
         num_batches: int | None = None,
         rank: int | None = None,
     ) -> None:
+        dataset = as_dataset(dataset)
         self._setup(EpisodeSampler(dataset, episode_weights(dataset, weighting)), batch_size, seed, num_batches, rank)
 
     @classmethod
@@ -144,7 +145,7 @@ class WeightedTransitions(IterableDataset[dict[str, torch.Tensor]]):
 
     def __init__(
         self,
-        dataset: Dataset,
+        dataset: AnyDataset,
         weighting: GivenWeighting,
         batch_size: int,
         *,
@@ -152,9 +153,9 @@ class WeightedTransitions(IterableDataset[dict[str, torch.Tensor]]):
         num_batches: int | None = None,
         rank: int | None = None,
     ) -> None:
-        self._dataset = dataset
+        self._dataset = as_dataset(dataset)
         self._batches = EpisodeBatchSampler(
-            dataset, weighting, batch_size, seed=seed, num_batches=num_batches, rank=rank
+            self._dataset, weighting, batch_size, seed=seed, num_batches=num_batches, rank=rank
         )
         # Epochs that each worker has begun. A DataLoader makes new workers for every epoch, each from a copy of this object:
         # what they count must outlive them, so it lies in shared memory.

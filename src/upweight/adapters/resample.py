@@ -15,8 +15,8 @@ from upweight.adapters.draws import GivenWeighting, episode_weights
 from upweight.base.checks import whole_number
 from upweight.base.errors import AdapterError
 from upweight.data.dataset import Dataset
+from upweight.data.given import AnyDataset, as_dataset
 from upweight.data.statistics import effective_episodes
-from upweight.io.loading import AnyDataset, as_dataset
 from upweight.weightings.weighting import Weighting
 
 _LOSS = 0.1  # of effective episodes, that nobody has to allow

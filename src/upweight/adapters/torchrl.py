@@ -26,7 +26,9 @@ from upweight.base.errors import AdapterError
 from upweight.base.files import read_json, write_json
 from upweight.data.columns import ArrayColumn
 from upweight.data.dataset import Dataset
+from upweight.data.given import AnyDataset, as_dataset
 from upweight.data.segment import Episodes, segment, segment_by_id
+from upweight.io.format import comes_from
 from upweight.samplers.episode import EpisodeSampler
 
 with imports_from("torchrl", extra="torchrl", oldest="0.14", below="1"):
@@ -53,12 +55,13 @@ class EpisodeWeightedSampler(Sampler):
 
     def __init__(
         self,
-        source: "Dataset | ReplayBuffer | Storage | Any",
+        source: "AnyDataset | ReplayBuffer | Storage",
         weighting: GivenWeighting,
         *,
         seed: int | np.random.SeedSequence = 0,
     ) -> None:
-        dataset = source if isinstance(source, Dataset) else to_dataset(source)
+        is_theirs = comes_from(source, "torchrl") or comes_from(source, "tensordict")
+        dataset = to_dataset(source) if is_theirs else as_dataset(source)
         sizes, ended = dataset.num_transitions, dataset.episodes.terminated | dataset.episodes.truncated
         self._draws = Draws(EpisodeSampler.from_lengths(sizes, episode_weights(dataset, weighting)), seed)
         self._last_rows = _last_rows(sizes)  # of the episodes that have rows
@@ -177,7 +180,7 @@ class DatasetStorage(TensorStorage):
 
     supports_conditional_update = False
 
-    def __init__(self, dataset: Dataset) -> None:
+    def __init__(self, dataset: AnyDataset) -> None:
         self._rows = TransitionRows(dataset)
         looks = self._gather(np.zeros(1, np.int64)).to("meta")  # of a row, without any
         super().__init__(looks.expand(len(self._rows)))
@@ -276,7 +279,7 @@ class DatasetStorage(TensorStorage):
         )
 
 
-def to_tensordict(dataset: Dataset) -> Any:
+def to_tensordict(dataset: AnyDataset) -> Any:
     """All rows of a :class:`DatasetStorage` in memory, as a tensordict [R]: what TorchRL's own storages can be filled with."""
     return DatasetStorage(dataset)[:]
 

@@ -4,16 +4,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from upweight.base.errors import AdapterError
-from upweight.data.dataset import Dataset, Transitions
+from upweight.data.dataset import Transitions
+from upweight.data.given import AnyDataset, as_dataset
 
 
 class TransitionRows:
     """R rows, episode after episode: all steps of a dataset but those that lead to an unknown observation."""
 
-    def __init__(self, dataset: Dataset) -> None:
-        if not isinstance(dataset, Dataset):
-            raise AdapterError(f"expected an upweight.Dataset (see upweight.load), found {type(dataset).__name__}")
-        self.dataset = dataset
+    def __init__(self, dataset: AnyDataset) -> None:
+        self.dataset = dataset = as_dataset(dataset)
         self._ends = np.cumsum(dataset.num_transitions)  # [N] the row after each episode
         self._shifts = dataset.starts - (self._ends - dataset.num_transitions)  # [N] from a row to its step
         if len(self) == 0:

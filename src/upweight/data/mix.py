@@ -9,10 +9,11 @@ from numpy.typing import NDArray
 from upweight.base.errors import DatasetError
 from upweight.data.columns import Column, ConcatenatedColumn, ShiftedColumn
 from upweight.data.dataset import Dataset
+from upweight.data.given import AnyDataset, as_dataset
 from upweight.data.segment import join
 
 
-def concat(datasets: Sequence[Dataset], *, source: str | None = None) -> Dataset:
+def concat(datasets: Sequence[AnyDataset], *, source: str | None = None) -> Dataset:
     """One dataset with the episodes of all, in order. Labels are kept if every part has them.
 
     Examples:
@@ -21,29 +22,30 @@ def concat(datasets: Sequence[Dataset], *, source: str | None = None) -> Dataset
     """
     if not datasets:
         raise DatasetError("concat: expected at least one dataset, found none")
-    first = datasets[0]
-    for other in datasets[1:]:
+    parts = [as_dataset(each) for each in datasets]
+    first = parts[0]
+    for other in parts[1:]:
         for what in ("observation_shape", "action_shape", "discrete_actions", "has_rewards"):
             if getattr(other, what) != getattr(first, what):
                 raise DatasetError(
                     f"cannot join {first.source!r} and {other.source!r}: expected the same {what}, "
                     f"found {getattr(first, what)} and {getattr(other, what)}"
                 )
-    num_actions, metadata = agree([each.num_actions for each in datasets], [each.metadata for each in datasets])
-    labels = [dataset.labels for dataset in datasets if dataset.labels is not None]
-    has_next = any("next_observations" in dataset.columns for dataset in datasets)
-    has_returns = any(dataset._returns is not None for dataset in datasets)
+    num_actions, metadata = agree([each.num_actions for each in parts], [each.metadata for each in parts])
+    labels = [dataset.labels for dataset in parts if dataset.labels is not None]
+    has_next = any("next_observations" in dataset.columns for dataset in parts)
+    has_returns = any(dataset._returns is not None for dataset in parts)
     return Dataset.assemble(
-        episodes=join([dataset.episodes for dataset in datasets]),
-        observations=_joined([dataset.columns["observations"] for dataset in datasets]),
-        actions=_joined([dataset.columns["actions"] for dataset in datasets]),
-        rewards=_joined([dataset.columns["rewards"] for dataset in datasets]) if first.has_rewards else None,
-        next_observations=_joined([_next_column(dataset) for dataset in datasets]) if has_next else None,
-        returns=np.concatenate([dataset.returns for dataset in datasets]) if has_returns else None,
-        labels=np.concatenate(labels) if len(labels) == len(datasets) else None,
+        episodes=join([dataset.episodes for dataset in parts]),
+        observations=_joined([dataset.columns["observations"] for dataset in parts]),
+        actions=_joined([dataset.columns["actions"] for dataset in parts]),
+        rewards=_joined([dataset.columns["rewards"] for dataset in parts]) if first.has_rewards else None,
+        next_observations=_joined([_next_column(dataset) for dataset in parts]) if has_next else None,
+        returns=np.concatenate([dataset.returns for dataset in parts]) if has_returns else None,
+        labels=np.concatenate(labels) if len(labels) == len(parts) else None,
         num_actions=num_actions,
         metadata=metadata,
-        source=source or " + ".join(dict.fromkeys(dataset.source for dataset in datasets)),
+        source=source or " + ".join(dict.fromkeys(dataset.source for dataset in parts)),
     )
 
 
@@ -68,8 +70,8 @@ def agree(
 
 
 def mix(
-    good: Dataset,
-    poor: Dataset,
+    good: AnyDataset,
+    poor: AnyDataset,
     *,
     fraction: float,
     num_steps: int,
@@ -95,6 +97,7 @@ def mix(
             f"mix: expected a fraction between 0 and 1 and at least one step, "
             f"found fraction {fraction} and {num_steps} steps"
         )
+    good, poor = as_dataset(good), as_dataset(poor)
     rng_good, rng_poor = np.random.default_rng(seed).spawn(2)
     good_target = round(fraction * num_steps)
     parts, counts = [], {}

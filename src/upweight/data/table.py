@@ -101,6 +101,11 @@ def read_beside(frame: Any, layout: Mapping[str, Any], part: str, *, source: str
     return table.joined(found, part)
 
 
+def is_frame(source: Any) -> bool:
+    """Whether it has columns with names, as pandas, polars, Arrow and mappings have them."""
+    return _column_names(source) is not None
+
+
 def check_layout(layout: Mapping[str, Any], *, source: str) -> None:
     """Refuse keys that there are not, and values that cannot be."""
     for key, value in layout.items():
@@ -137,14 +142,24 @@ def choose_columns(
             chosen[part] = list(wanted)
     if silent := [part for part in _NEEDED if part not in chosen]:
         raise DatasetError(
-            f"{source}: nothing says which columns are {', '.join(silent)}: say it with {'=..., '.join(silent)}=... "
-            f"(--{', --'.join(silent)}, or in a TOML file beside the table); {_columns_of(names)}"
+            f"{source}: nothing says which columns are {', '.join(silent)}: say it with "
+            f"upweight.load(..., {'=..., '.join(silent)}=...) (--{', --'.join(silent)}, or in a TOML file beside the table); "
+            f"{_columns_of(names)}"
         )
     for part, wanted in chosen.items():
         for name in wanted:
             if list(names).count(name) != 1:
                 raise DatasetError(_wrong_column(name, part, names, source))
     return chosen
+
+
+def _column_names(frame: Any) -> list[Any] | None:
+    """None of what is no table."""
+    names = (getattr(frame, name, None) for name in ("column_names", "columns", "keys"))  # Arrow; frames; mappings
+    given = next((each for each in names if each is not None), None)
+    if given is None or not hasattr(frame, "__getitem__"):
+        return None
+    return list(given() if callable(given) else given)
 
 
 def _said_or_usual(part: str, names: Sequence[str], layout: Mapping[str, Any]) -> Any:
@@ -182,13 +197,11 @@ class _Table:
     """A frame whose columns are chosen; everything per row is in the frame's order until it is put in ``order``."""
 
     def __init__(self, frame: Any, layout: Mapping[str, Any], source: str, beside: Sequence[str] = ()) -> None:
-        names = (getattr(frame, name, None) for name in ("column_names", "columns", "keys"))  # Arrow; frames; mappings
-        given = next((each for each in names if each is not None), None)
-        if given is None or not hasattr(frame, "__getitem__"):
+        every = _column_names(frame)
+        if every is None:
             raise DatasetError(
                 f"{source}: expected a table (pandas, polars, Arrow or a mapping of columns), found {type(frame).__name__}"
             )
-        every = list(given() if callable(given) else given)
         self._names = {str(name): name for name in every}
         self._frame, self._layout, self._source = frame, layout, source
         self.chosen = choose_columns([str(name) for name in every], layout, source=source, beside=beside)

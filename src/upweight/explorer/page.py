@@ -17,10 +17,11 @@ from upweight.base.errors import DatasetError
 from upweight.base.files import atomic_target
 from upweight.base.text import Shown
 from upweight.data.dataset import Dataset
+from upweight.data.given import AnyDataset, as_dataset
 from upweight.data.validate import check_finite
 from upweight.explorer.facts import gather_facts
 from upweight.explorer.server import PageServer
-from upweight.io.loading import AnyDataset, as_dataset, load
+from upweight.io.loading import load
 
 _SCRIPTS = ("page_data", "weights", "charts", "table", "npz", "main")  # as they build on each other
 _MODULE_WORDS = re.compile(r"^(import .*\n|export )", re.MULTILINE)

@@ -12,6 +12,7 @@ from upweight.base.text import Shown, number
 from upweight.data.action_codes import codes_note, unused_note
 from upweight.data.dataset import Dataset
 from upweight.data.endings import lost_rewards_note
+from upweight.data.given import AnyDataset, as_dataset
 from upweight.data.reference_scores import misfit, normalize_returns, reference_scores
 from upweight.data.statistics import positive_sided_variance
 from upweight.data.success import NO_REWARDS
@@ -19,7 +20,6 @@ from upweight.inspection.effect import Effect, Good, good_episodes, measure_effe
 from upweight.inspection.starts import Starts, look_at_starts, varying_starts
 from upweight.inspection.suggestion import Suggestion, suggest_from
 from upweight.inspection.text import explanation, html, screen
-from upweight.io.loading import AnyDataset, as_dataset
 from upweight.weightings.advantage_weighting import AdvantageWeighting
 from upweight.weightings.half import Half
 from upweight.weightings.return_weighting import ReturnWeighting

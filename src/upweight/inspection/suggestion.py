@@ -14,13 +14,13 @@ import numpy as np
 
 from upweight.base.text import Shown, as_html, paragraph
 from upweight.data.dataset import Dataset
+from upweight.data.given import AnyDataset, as_dataset
 from upweight.data.reference_scores import misfit, reference_scores
 from upweight.inspection import reasons as why
 from upweight.inspection.choice import PAPER_TEMPERATURE, choices, choose, colder, safe
 from upweight.inspection.effect import describe_weighting, good_episodes
 from upweight.inspection.reasons import Reason
 from upweight.inspection.starts import Starts, look_at_starts
-from upweight.io.loading import AnyDataset, as_dataset
 from upweight.weightings.advantage_weighting import NOISE
 from upweight.weightings.uniform import Uniform
 from upweight.weightings.weighting import Weighting

@@ -2,7 +2,8 @@
 
 To add one, write a file in this folder with a module-level ``FORMAT = Format(...)``. ``load``, ``save``, the command
 line and the contract tests pick it up. Third-party packages are imported inside functions, through
-:func:`~upweight.base.optional.require`.
+:func:`~upweight.base.optional.require`. A module-level ``IN_MEMORY = Format(...)`` is for the objects of a library, in the place
+of paths.
 """
 
 from collections.abc import Callable, Iterable, Iterator
@@ -28,18 +29,18 @@ class Format:
 
     name: str
     description: str
-    recognises: Callable[[Path], bool]  # by content; must not raise on damaged files
+    recognises: Callable[[Any], bool]  # a path, by content; must not raise on damaged files
     read: Callable[..., Dataset]  # read(path, **options)
     write: Callable[[Dataset, Path], list[str]] | None = None  # to a path that is free; returns what was lost
     suffixes: tuple[str, ...] = ()  # that ``save`` maps to this format
     lossless: bool = False  # a round trip gives back every bit of the dataset
     needs_rewards: bool = False  # there is no writing a dataset without
-    flags: Callable[[Path, str], Any] | None = None  # of a name: 0 and 1, of steps [M] or episodes [N]
+    flags: Callable[[Any, str], Any] | None = None  # of a name: 0 and 1, of steps [M] or episodes [N]
     files: Callable[[Path], Iterable[Path]] = lambda path: [path]  # that hold the data: a change of one is noticed
 
 
 @contextmanager
-def reading(path: Path, what: str) -> Iterator[None]:
+def reading(path: Path | str, what: str) -> Iterator[None]:
     """Turn whatever a library throws at a bad file into one :class:`DatasetError` that names the file."""
     try:
         with naming_memory(f"{path}: reading {what}"):
@@ -100,6 +101,11 @@ def check_claim(nbytes: int, stored: int, *, key: str, path: Path) -> None:
         raise DatasetError(
             f"{path}: key {key!r}: claims {nbytes:,} bytes but the file stores only {stored:,}; refusing to load it"
         )
+
+
+def comes_from(source: Any, library: str) -> bool:
+    """Whether the class of an object, or one that it is made from, is of this library. Nothing is imported to tell."""
+    return any(kind.__module__.partition(".")[0] == library for kind in type(source).__mro__)
 
 
 def starts_with(path: Path, signature: bytes) -> bool:

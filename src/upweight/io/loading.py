@@ -1,9 +1,7 @@
-"""The one ``load``: a file, a Minari dataset, or a dataset by name; and what else will do where a dataset is wanted."""
+"""The one ``load``: a file, a dataset by name, a frame, or a dataset of another library."""
 
 import os
 import re
-from collections.abc import Mapping
-from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -13,20 +11,18 @@ from upweight.base.errors import DatasetError
 from upweight.base.lab import from_lab
 from upweight.base.names import closest
 from upweight.data.dataset import Dataset
+from upweight.data.given import AnyDataset
 from upweight.data.table import KEYS
 from upweight.io import table
 from upweight.io.format import reading
 from upweight.io.guard import look_first
 from upweight.io.registry import load as load_file, locate
 
-AnyDataset = Dataset | str | os.PathLike[str] | Any  # Any: a frame, or a dataset of another library (as_dataset)
-_FRAMES = ("pandas", "polars", "pyarrow")
-_ADAPTED = ("d3rlpy", "minari")  # libraries whose adapter has an as_dataset of its own
 _PLAIN_NAME = re.compile(r"[a-z0-9]+(-[a-z0-9]+)+")  # no folder, no suffix
 
 
 def load(
-    name: str | os.PathLike[str] | Any,
+    name: AnyDataset,
     *,
     format: str | None = None,
     horizon: int | None = None,
@@ -39,7 +35,9 @@ def load(
     guard: bool = False,
     **options: Any,
 ) -> Dataset:
-    """Read a dataset: a file or folder, ``minari:<id>``, a frame, or the name of a recipe such as ``hopper-expert``.
+    """Make a dataset of a file or folder, ``minari:<id>``, a frame, a ``MinariDataset``, a replay buffer of d3rlpy, or a name.
+
+    Whoever takes a dataset takes all of these in its place. Names are those of recipes, such as ``hopper-expert``.
 
     A recipe (:func:`make_dataset`) takes ``steps``, ``seed`` and ``workers``. For files, the format is recognised by
     content; ``format`` overrides that. ``horizon`` is the environment's time limit in steps: truncated episodes shorter
@@ -66,23 +64,22 @@ def load(
         "success": success,
         "score": score,
     }
-    if not isinstance(name, str | os.PathLike):
-        return load_file(name, **given, **options)
-    text = os.fspath(name)
-    if is_recipe(text):
+    text = os.fspath(name) if isinstance(name, str | os.PathLike) else None
+    if text is not None and is_recipe(text):
         if options or any(option is not None for option in given.values()):
             raise DatasetError(f"{text}: is made, not read from a file; it takes steps, seed and workers only")
         return from_lab("make_dataset")(text, steps=steps, seed=seed or 0, workers=workers)
     if steps is not None or seed is not None or workers is not None:
-        raise DatasetError(f"{text}: steps, seed and workers are for datasets made by name, such as hopper-expert")
-    if guard:
+        shown = text or f"the {type(name).__name__}"
+        raise DatasetError(f"{shown}: steps, seed and workers are for datasets made by name, such as hopper-expert")
+    if guard and text is not None:
         named = {
             key: value
             for key, value in given.items()
             if key in ("format", "success", "score") and isinstance(value, str)
         }
         look_first(text, **named, **options)
-    return load_file(text, **given, **options)
+    return load_file(name if text is None else text, **given, **options)
 
 
 def load_beside(name: str | os.PathLike[str], part: str, columns: str, **options: Any) -> NDArray[Any]:
@@ -96,33 +93,6 @@ def load_beside(name: str | os.PathLike[str], part: str, columns: str, **options
     path, said = locate(text), {key: options[key] for key in KEYS if key in options}
     with reading(path, "it as a table"):
         return table.read_beside(path, options.get("format"), said, part, columns)
-
-
-def as_dataset(source: AnyDataset) -> Dataset:
-    """A dataset from whatever is one: a path or a name (:func:`load`), a frame, a dataset of d3rlpy or Minari, or itself.
-
-    A library is imported only where ``source`` comes from it.
-    """
-    if isinstance(source, Dataset):
-        return source
-    if isinstance(source, str | os.PathLike):
-        return load(source)
-    homes = {kind.__module__.partition(".")[0] for kind in type(source).__mro__}
-    if isinstance(source, Mapping) or homes & set(_FRAMES):
-        try:
-            return load(source)
-        except DatasetError as error:
-            raise DatasetError(
-                f"{error}; upweight.load(frame, ...) takes such options and makes a dataset of it"
-            ) from None
-    for library in homes & set(_ADAPTED):
-        made: Dataset = import_module(f"upweight.adapters.{library}").as_dataset(source)
-        return made
-    raise DatasetError(
-        "expected a dataset: an upweight.Dataset, a path or the name of one, a frame (pandas, polars, Arrow, or a mapping of "
-        f"columns), or a dataset of d3rlpy or Minari, found {type(source).__name__}; Dataset.from_arrays and from_episodes "
-        "make one of arrays"
-    )
 
 
 def is_recipe(name: str) -> bool:

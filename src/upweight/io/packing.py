@@ -27,8 +27,9 @@ from upweight.base.locks import hold
 from upweight.base.progress import report, track
 from upweight.base.text import size
 from upweight.data.dataset import Dataset
+from upweight.data.given import AnyDataset, as_dataset
 from upweight.data.mix import agree
-from upweight.io.loading import AnyDataset, as_dataset, is_recipe, load
+from upweight.io.loading import is_recipe, load
 from upweight.io.packed import Layout, Part, cut, is_packed, write_manifest, write_part
 from upweight.io.registry import locate
 from upweight.io.table import layout_file

@@ -18,8 +18,9 @@ from upweight.base.errors import DataLossWarning, DatasetError
 from upweight.base.files import atomic_target
 from upweight.base.names import hint
 from upweight.data.dataset import Dataset
+from upweight.data.given import AnyDataset, as_dataset
 from upweight.data.loaded_files import LoadedFiles
-from upweight.data.table import KEYS
+from upweight.data.table import KEYS, is_frame
 from upweight.io import table
 from upweight.io.contents import describe
 from upweight.io.format import Format, reading
@@ -29,14 +30,13 @@ _OPTIONS = ("format", "horizon", "num_actions", "success", "score")  # of any fi
 
 
 @cache
-def formats() -> dict[str, Format]:
-    """All formats by name."""
-    found = {}
-    for module in pkgutil.iter_modules(folder.__path__):
-        format_ = getattr(importlib.import_module(f"{folder.__name__}.{module.name}"), "FORMAT", None)
-        if format_ is not None:
-            found[format_.name] = format_
-    return found
+def formats(kind: str = "FORMAT") -> dict[str, Format]:
+    """All formats by name: of files or, with "IN_MEMORY", of the objects of libraries."""
+    modules = (
+        importlib.import_module(f"{folder.__name__}.{each.name}") for each in pkgutil.iter_modules(folder.__path__)
+    )
+    found = (getattr(module, kind, None) for module in modules)
+    return {format_.name: format_ for format_ in found if format_ is not None}
 
 
 def writable() -> list[str]:
@@ -54,31 +54,36 @@ def load(
     score: str | ArrayLike | None = None,
     **options: Any,
 ) -> Dataset:
-    """A file or folder, ``minari:<id>`` of the local Minari folder, or a frame; :func:`upweight.load` explains the options."""
-    if success is not None and score is not None:
-        raise DatasetError(
-            f"{name if isinstance(name, str | os.PathLike) else 'frame'}: expected success or score, found both"
-        )
+    """A file or folder, ``minari:<id>`` of the local Minari folder, a frame, a dataset of ours or of another library.
+
+    :func:`upweight.load` explains the options.
+    """
     path = locate(os.fspath(name)) if isinstance(name, str | os.PathLike) else None
-    layout = options if path is None else table.find_layout(path, format, options)
+    own = None if path is not None else _of_object(name)
+    shown = path or ("frame" if own is None else f"the {type(name).__name__}")
+    if success is not None and score is not None:
+        raise DatasetError(f"{shown}: expected success or score, found both")
+    layout = table.find_layout(path, format, options) if path is not None else options if own is None else None
     if layout is not None and isinstance(success, str):
         layout, success = {**layout, "success": success}, None
     if layout is not None and isinstance(score, str):
         layout, score = {**layout, "score": score}, None
-    if path is None:
-        dataset = Dataset.from_frame(name, **(layout or {}))
-    elif layout is not None:
+    if layout is None:
+        chosen = own or (_named_format(format) if format is not None else _recognise(Path(shown)))
+        source = path or name
+        files = LoadedFiles([] if path is None else chosen.files(path))
+        with files.unchanged():
+            dataset = _read(chosen, source, options, shown)
+            success = _flags(chosen, source, success, shown) if isinstance(success, str) else success
+            score = _flags(chosen, source, score, shown) if isinstance(score, str) else score
+        if path is not None:
+            for column in dataset.columns.values():
+                column.files = files
+    elif path is None:
+        dataset = Dataset.from_frame(name, **layout)
+    else:
         with LoadedFiles(table.files(path)).unchanged(), reading(path, "it as a table"):
             dataset = table.read(path, layout)
-    else:
-        chosen = _named_format(format) if format is not None else _recognise(path)
-        files = LoadedFiles(chosen.files(path))
-        with files.unchanged():
-            dataset = _read(chosen, path, options)
-            success = _flags(chosen, path, success) if isinstance(success, str) else success
-            score = _flags(chosen, path, score) if isinstance(score, str) else score
-        for column in dataset.columns.values():
-            column.files = files
     if score is not None:
         dataset = dataset.with_score(score)
     if success is not None:
@@ -91,7 +96,7 @@ def load(
     return dataset.mark_incomplete(np.flatnonzero(dataset.episodes.truncated & (dataset.lengths < horizon)))
 
 
-def save(dataset: Dataset, path: str | os.PathLike[str], *, format: str | None = None) -> list[str]:
+def save(dataset: AnyDataset, path: str | os.PathLike[str], *, format: str | None = None) -> list[str]:
     """Write a dataset, completely or not at all; the format follows the suffix unless named.
 
     Returns what the format could not express, and warns about it.
@@ -100,7 +105,7 @@ def save(dataset: Dataset, path: str | os.PathLike[str], *, format: str | None =
         >>> uw.save(ds, "log.npz")
         []
     """
-    target = Path(path)
+    dataset, target = as_dataset(dataset), Path(path)
     chosen = _named_format(format) if format is not None else _format_for_suffix(target)
     if chosen.write is None:
         raise DatasetError(
@@ -115,27 +120,39 @@ def save(dataset: Dataset, path: str | os.PathLike[str], *, format: str | None =
     return lost
 
 
-def _read(chosen: Format, path: Path, options: dict[str, Any]) -> Dataset:
+def _of_object(source: Any) -> Format | None:
+    """How a dataset in memory is read, ours or of another library; None for a frame."""
+    if isinstance(source, Dataset):
+        return Format("dataset", "a dataset already", recognises=lambda _: True, read=lambda dataset: dataset)
+    own = next((each for each in formats("IN_MEMORY").values() if each.recognises(source)), None)
+    if own is None and not is_frame(source):
+        raise DatasetError(
+            "expected a dataset: an upweight.Dataset, a path or the name of one, a frame (pandas, polars, Arrow, or a mapping of "
+            f"columns), or a dataset of d3rlpy or Minari, found {type(source).__name__}; Dataset.from_arrays and from_episodes "
+            "make one of arrays"
+        )
+    return own
+
+
+def _read(chosen: Format, source: Any, options: dict[str, Any], shown: Path | str) -> Dataset:
     own = list(signature(chosen.read).parameters)[1:]
     for name in options.keys() - own:
         advice = hint(name, [*_OPTIONS, *own])
         if name in KEYS:
-            advice = (
-                f"it is for tables, and this file is {chosen.description}, which says itself what is what; leave it out"
-            )
-        raise DatasetError(f"{path}: the {chosen.name} reader has no such option {name!r}; {advice}")
-    with reading(path, f"it as {chosen.name}"):
-        return chosen.read(path, **options)
+            advice = f"it is for tables, and this is {chosen.description}, which says itself what is what; leave it out"
+        raise DatasetError(f"{shown}: the {chosen.name} reader has no such option {name!r}; {advice}")
+    with reading(shown, f"it as {chosen.name}"):
+        return chosen.read(source, **options)
 
 
-def _flags(chosen: Format, path: Path, name: str) -> Any:
+def _flags(chosen: Format, source: Any, name: str, shown: Path | str) -> Any:
     """[M] or [N]"""
     if chosen.flags is None:
         raise DatasetError(
-            f"{path}: {chosen.description} has no flags beside the episodes' ends; give success=[...] or score=[...], one each"
+            f"{shown}: {chosen.description} has no flags beside the episodes' ends; give success=[...] or score=[...], one each"
         )
-    with reading(path, f"{name!r}"):
-        return chosen.flags(path, name)
+    with reading(shown, f"{name!r}"):
+        return chosen.flags(source, name)
 
 
 def locate(name: str) -> Path:

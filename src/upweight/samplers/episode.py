@@ -13,6 +13,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from upweight.base.errors import WeightingError, naming_memory
 from upweight.data.dataset import Dataset
+from upweight.data.given import AnyDataset, as_dataset
 from upweight.data.statistics import effective_episodes, episode_mass
 from upweight.data.validate import as_weights
 from upweight.samplers.alias import TwoLevelDraw
@@ -30,7 +31,8 @@ class EpisodeSampler(Sampler):
 
     unit: ClassVar[str] = "episode"
 
-    def __init__(self, dataset: Dataset, weights: "ArrayLike | Callable[[Dataset], NDArray[np.float64]]") -> None:
+    def __init__(self, dataset: AnyDataset, weights: "ArrayLike | Callable[[Dataset], NDArray[np.float64]]") -> None:
+        dataset = as_dataset(dataset)
         values = weights(dataset) if callable(weights) else weights
         self._setup(dataset.starts, dataset.num_transitions, values, dataset.num_steps)
 

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from upweight.base.text import Shown
-from upweight.data.dataset import Dataset
+from upweight.data.given import AnyDataset
 
 
 class Sampler(Shown, ABC):
@@ -20,7 +20,7 @@ class Sampler(Shown, ABC):
     unit: ClassVar[str]  # "episode" or "step"
 
     @abstractmethod
-    def __init__(self, dataset: Dataset, weights: ArrayLike) -> None: ...
+    def __init__(self, dataset: AnyDataset, weights: ArrayLike) -> None: ...
 
     @abstractmethod
     def sample(self, rng: np.random.Generator, count: int) -> NDArray[np.int64]:

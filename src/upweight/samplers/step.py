@@ -7,7 +7,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from upweight.base.errors import WeightingError
-from upweight.data.dataset import Dataset
+from upweight.data.given import AnyDataset, as_dataset
 from upweight.data.validate import as_weights
 from upweight.samplers.alias import TwoLevelDraw
 from upweight.samplers.sampler import Sampler
@@ -25,7 +25,8 @@ class StepSampler(Sampler):
 
     unit: ClassVar[str] = "step"
 
-    def __init__(self, dataset: Dataset, weights: ArrayLike) -> None:
+    def __init__(self, dataset: AnyDataset, weights: ArrayLike) -> None:
+        dataset = as_dataset(dataset)
         values = as_weights(weights, count=dataset.num_steps, what="step").copy()
         lost = dataset.episodes.last_steps[dataset.num_transitions < dataset.lengths]
         values[lost] = 0.0

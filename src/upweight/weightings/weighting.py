@@ -16,6 +16,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from upweight.base.errors import UpweightWarning, WeightingError, naming_memory
 from upweight.data.dataset import Dataset
+from upweight.data.given import AnyDataset, as_dataset
 from upweight.data.validate import as_weights
 
 
@@ -42,8 +43,9 @@ class Weighting(ABC):
     def weigh(self, dataset: Dataset, eligible: NDArray[np.int64]) -> NDArray[np.float64]:
         """Non-negative weights [K], up to a factor, of the K episodes at ``eligible``."""
 
-    def __call__(self, dataset: Dataset) -> NDArray[np.float64]:
-        """Episode weights [N]."""
+    def __call__(self, dataset: AnyDataset) -> NDArray[np.float64]:
+        """Episode weights [N] of a dataset, or of what :func:`upweight.load` makes one of."""
+        dataset = as_dataset(dataset)
         eligible = self._eligible(dataset)
         weights = np.zeros(dataset.num_episodes)
         raw = as_weights(
@@ -84,7 +86,7 @@ class Weighting(ABC):
 
 
 def resolve_weights(
-    weighting: "Callable[[Dataset], NDArray[np.float64]] | ArrayLike", dataset: Dataset
+    weighting: "Callable[[Dataset], NDArray[np.float64]] | ArrayLike", dataset: AnyDataset
 ) -> NDArray[np.float64]:
     """Episode weights [N] from a weighting or from an array of them (scaled to sum to 1).
 
@@ -92,6 +94,7 @@ def resolve_weights(
         >>> uw.resolve_weights([0, 0, 0, 0, 1, 1, 1, 1], ds)
         array([0.  , 0.  , 0.  , 0.  , 0.25, 0.25, 0.25, 0.25])
     """
+    dataset = as_dataset(dataset)
     what = f"episode of {dataset.source}"
     if callable(weighting):
         with naming_memory("weighting"):

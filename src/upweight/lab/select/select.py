@@ -12,9 +12,9 @@ from upweight.base.checks import whole_number
 from upweight.base.errors import ConfigError
 from upweight.base.progress import showing
 from upweight.data.dataset import Dataset
+from upweight.data.given import AnyDataset, as_dataset
 from upweight.data.validate import as_episode_index
 from upweight.inspection.starts import GROUPS, look_at_starts
-from upweight.io.loading import AnyDataset, as_dataset
 from upweight.lab.play.block import make_block, play
 from upweight.lab.play.evaluate import Evaluator, evaluate
 from upweight.lab.select.bandit import play_arms

@@ -22,8 +22,8 @@ from upweight.base.progress import report, showing
 from upweight.data.action_codes import codes_note, unused_note
 from upweight.data.dataset import Dataset
 from upweight.data.endings import lost_rewards_note
+from upweight.data.given import AnyDataset, as_dataset
 from upweight.data.holdout import held_out_episodes
-from upweight.io.loading import AnyDataset, as_dataset
 from upweight.lab.play.evaluate import Evaluator
 from upweight.lab.train.advance import Advance, advances, speed
 from upweight.lab.train.agreement import Comparison
