@@ -204,6 +204,28 @@ def test_each_run_has_its_own_episodes_in_whatever_program_it_trains(log: uw.Dat
         assert result.points == [{"updates": 50, **uw.evaluate(result.best, CARTPOLE, episodes, seed).summary()}]
 
 
+@pytest.mark.parametrize(
+    ("how", "message"),
+    [
+        ({"seed": [0, 1]}, r"seed: expected one for all runs, or one for each of 3, found 2"),
+        ({"episodes": [1, 2, 3, 4]}, r"episodes: expected one for all runs, or one for each of 3, found 4"),
+        ({"env_id": [CARTPOLE]}, r"env_id: expected one for all runs, or one for each of 3, found 1"),
+        ({"episodes": [1, 2, 0]}, r"episodes: expected a whole number from 1"),
+        ({"seed": [1, 2, -1]}, r"seed: expected a whole number"),
+        ({"seed": (seed for seed in range(3))}, r"seed: expected a whole number"),
+    ],
+)
+def test_what_cannot_be_evaluated_is_refused_before_anything_is_trained(
+    log: uw.Dataset, tmp_path: Path, how: dict[str, Any], message: str
+) -> None:
+    evaluator = uw.Evaluator(**{"env_id": CARTPOLE, **how})
+    with pytest.raises(uw.RolloutError, match=message):
+        uw.train(
+            log, runs(count=3), num_updates=20, evaluate_every=10, evaluate_with=evaluator, output=tmp_path / "out"
+        )
+    assert not (tmp_path / "out").exists()
+
+
 def test_a_training_that_was_begun_without_points_says_what_it_missed(
     log: uw.Dataset, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:

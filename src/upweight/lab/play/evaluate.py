@@ -137,10 +137,8 @@ def evaluate(
     """
     single = isinstance(policies, Policy | str | Path)
     given: Sequence[Any] = [policies] if isinstance(policies, Policy | str | Path) else list(policies)
-    whole_number("episodes", episodes, least=1, most=2**32 - 1, error=RolloutError)
     seeds: list[Any] = list(seed) if isinstance(seed, Sequence) and not single else [seed] * len(given)
-    for value in seeds or [seed]:
-        whole_number("seed", value, least=0, most=2**32 - 1, error=RolloutError)
+    _check_numbers([episodes], seeds or [seed])
     if len(seeds) != len(given):
         raise RolloutError(f"seed: expected one number, or one for each of {len(given)} policies, found {len(seeds)}")
     loaded = [_load(policy) for policy in given]
@@ -186,7 +184,7 @@ class Evaluator:
 
     def play(self, runs: Sequence[int], policies: Sequence[Policy]) -> list[Evaluation]:
         """:func:`evaluate` one policy of each of some runs, which are named by their numbers."""
-        env_ids, episodes, seeds = (_of_each(each, runs) for each in (self.env_id, self.episodes, self.seed))
+        env_ids, episodes, seeds = (self._of_each(name, runs) for name in ("env_id", "episodes", "seed"))
         found: dict[int, Evaluation] = {}
         alike = list(zip(env_ids, episodes, strict=True))  # in which environment, and how many episodes
         for env_id, count in dict.fromkeys(alike):
@@ -195,16 +193,33 @@ class Evaluator:
             found |= zip(places, evaluate(own[0], env_id, count, own[1], workers=self.workers), strict=True)
         return [found[place] for place in range(len(runs))]
 
-    def check_fit(self, observation_size: int, action_size: int, *, is_discrete: bool) -> None:
-        """Refuse, before anything is trained, what :func:`evaluate` would refuse."""
-        for env_id in {self.env_id} if isinstance(self.env_id, str) else set(self.env_id):
+    def check(self, num_runs: int, observation_size: int, action_size: int, *, is_discrete: bool) -> None:
+        """Refuse, before anything is trained, what :meth:`play` would refuse."""
+        for name in ("env_id", "episodes", "seed"):
+            given = getattr(self, name)
+            if _is_list(given) and len(given) != num_runs:
+                raise RolloutError(
+                    f"{name}: expected one for all runs, or one for each of {num_runs}, found {len(given)}"
+                )
+        env_ids, episodes, seeds = (self._of_each(name, range(num_runs)) for name in ("env_id", "episodes", "seed"))
+        _check_numbers(episodes, seeds)
+        for env_id in set(env_ids):
             spaces = environment_spaces(env_id)
             _check_fit(spaces, env_id, "a policy of this training", observation_size, action_size, is_discrete)
 
+    def _of_each(self, name: str, runs: Sequence[int]) -> list[Any]:
+        given = getattr(self, name)
+        return [given[run] if _is_list(given) else given for run in runs]
 
-def _of_each(given: Any, runs: Sequence[int]) -> list[Any]:
-    """What is one for all runs, or one for each."""
-    return [given if isinstance(given, int | str) else given[run] for run in runs]
+
+def _is_list(given: Any) -> bool:
+    return hasattr(given, "__len__") and not isinstance(given, str)
+
+
+def _check_numbers(episodes: Sequence[Any], seeds: Sequence[Any]) -> None:
+    for name, values, least in (("episodes", episodes, 1), ("seed", seeds, 0)):
+        for value in values:
+            whole_number(name, value, least=least, most=2**32 - 1, error=RolloutError)
 
 
 def _load(policy: Any) -> Policy:

@@ -169,7 +169,7 @@ class _Field:
         if env is not None:
             policy = self.members[0].policy.deterministic()
             size = policy.layers[-1][1].shape[0]
-            Evaluator(env).check_fit(policy.observation_size, size, is_discrete=policy.is_discrete)
+            Evaluator(env).check(1, policy.observation_size, size, is_discrete=policy.is_discrete)
 
     def look(self, episodes: NDArray[np.int64], propensities: ArrayLike | None, discount: float) -> list[Look]:
         """Per candidate, what needs no learning: means over its policies."""

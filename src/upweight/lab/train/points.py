@@ -172,7 +172,7 @@ def make_watch(
                 )
     given = named_environment(dataset) if evaluate_with is None else evaluate_with
     evaluator = Evaluator(given) if isinstance(given, str) else given
-    evaluator.check_fit(setup.observation_size, setup.action_size, is_discrete=dataset.discrete_actions)
+    evaluator.check(len(runs), setup.observation_size, setup.action_size, is_discrete=dataset.discrete_actions)
     return Watch(every, evaluator)
 
 
