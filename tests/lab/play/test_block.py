@@ -5,9 +5,11 @@ from typing import Any
 
 import numpy as np
 import pytest
+from gymnasium.envs.classic_control import CartPoleEnv
 
 import upweight as uw
 from support.rollout import Counted, make_policy, register_counted, register_short_cheetah, run_block
+from upweight.lab.play import block as block_module
 from upweight.lab.play.block import Episode, episode_streams
 
 SEEDS = [(5, number) for number in range(6)]
@@ -215,6 +217,56 @@ def test_random_actions_need_bounds() -> None:
     gymnasium.register("upweight-tests/Boundless-v0", entry_point=Boundless)
     with pytest.raises(uw.RolloutError, match="bounded box"):
         run_block("upweight-tests/Boundless-v0", None, SEEDS)
+
+
+def Endless() -> Any:
+    """Never terminates, and has no time limit."""
+    import gymnasium
+
+    return gymnasium.make("Pendulum-v1").unwrapped
+
+
+def Limited() -> Any:
+    import gymnasium
+
+    return gymnasium.wrappers.TimeLimit(Endless(), 9)
+
+
+def test_an_episode_that_may_never_end_needs_a_time_limit(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Declared where the environment is registered, or by a wrapper; one that ends by itself needs none."""
+    import gymnasium
+
+    monkeypatch.setattr(block_module, "MOST_STEPS", 8)
+    gymnasium.register("upweight-tests/Endless-v0", entry_point=Endless)
+    message = r"Endless-v0: .*8 steps.*max_episode_steps"
+    with pytest.raises(uw.RolloutError, match=message):
+        run_block("upweight-tests/Endless-v0", None, SEEDS)
+    with pytest.raises(uw.RolloutError, match=message):
+        uw.evaluate(make_policy("upweight-tests/Endless-v0"), "upweight-tests/Endless-v0", episodes=1, workers=1)
+    gymnasium.register("upweight-tests/Limited-v0", entry_point=Limited)
+    gymnasium.register("upweight-tests/Ended-v0", entry_point=Endless, max_episode_steps=10)
+    for env_id, length in (("upweight-tests/Limited-v0", 9), ("upweight-tests/Ended-v0", 10)):
+        assert {episode.length for episode in run_block(env_id, None, SEEDS)} == {length}
+    monkeypatch.setattr(block_module, "MOST_STEPS", 9)
+    gymnasium.register("upweight-tests/EndsByItself-v0", entry_point=lambda: OwnClock(9))
+    assert {episode.length for episode in run_block("upweight-tests/EndsByItself-v0", None, SEEDS)} == {9}
+
+
+class OwnClock(CartPoleEnv):
+    """Says itself that an episode is over, after so many steps."""
+
+    def __init__(self, steps: int) -> None:
+        super().__init__()
+        self.most = steps
+
+    def reset(self, **options: Any) -> Any:
+        self.steps = 0
+        return super().reset(**options)
+
+    def step(self, action: Any) -> Any:
+        self.steps += 1
+        observation, reward, *_ = super().step(action)
+        return observation, reward, False, self.steps == self.most, {}
 
 
 def Boundless() -> Any:

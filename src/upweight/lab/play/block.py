@@ -24,12 +24,14 @@ from upweight.lab.play.environments import (
     check_can_be_random,
     close_environment,
     find_spec,
+    has_time_limit,
     make_environment,
     random_action,
 )
 from upweight.policies.policy import Policy
 
 LANES = 10
+MOST_STEPS = 100_000  # of an episode whose environment declares no time limit: it might never end
 EpisodeSeed = tuple[int, ...]
 Generators = list[np.random.Generator]
 Chooser = Callable[[NDArray[np.float32], Generators], Sequence[Any] | NDArray[Any]]
@@ -112,7 +114,8 @@ def play(block: Block) -> list[Episode]:
 def _play_in_lockstep(block: Block, environments: list[Any]) -> list[Episode]:
     policy, seeds = block.policy, block.episode_seeds
     draws = block.stochastic or policy is None
-    lanes = [_Lane(environment, number, draws, block.record) for number, environment in enumerate(environments)]
+    limit = None if has_time_limit(environments[0]) else MOST_STEPS
+    lanes = [_Lane(environment, number, draws, block.record, limit) for number, environment in enumerate(environments)]
     choose = _chooser(block, environments[0].action_space)
     shape = environments[0].observation_space.shape
     inputs = np.zeros((block.lanes, *(shape if policy is None else (policy.observation_size,))), np.float32)
@@ -144,8 +147,9 @@ def _play_in_lockstep(block: Block, environments: list[Any]) -> list[Episode]:
 class _Lane:
     """One environment and the episode under way in it."""
 
-    def __init__(self, environment: Any, number: int, draws: bool, record: bool) -> None:
+    def __init__(self, environment: Any, number: int, draws: bool, record: bool, limit: int | None) -> None:
         self.environment, self.number, self.draws, self.record = environment, number, draws, record
+        self.limit = limit  # steps that an episode may not go beyond
         self.advance = environment.step  # looked up once: this loop is what the package's speed depends on
 
     def start(self, episode: int, seed: EpisodeSeed, rows: NDArray[np.float32], generators: Generators) -> None:
@@ -171,6 +175,12 @@ class _Lane:
         if terminated or truncated:
             self.flags = (bool(terminated), bool(truncated))
             return True
+        if len(self.rewards) == self.limit:
+            raise RolloutError(
+                f"{self.environment.spec.id}: expected a time limit, or episodes that end, found an episode that goes on after "
+                f"{self.limit:,} steps; say how long one may be: gymnasium.register(..., max_episode_steps=1000), or "
+                "gymnasium.wrappers.TimeLimit in a function of your own (module:function)"
+            )
         return False
 
     def finish(self) -> Episode:

@@ -93,6 +93,11 @@ def close_environment(environment: Any) -> None:
         )
 
 
+def has_time_limit(environment: Any) -> bool:
+    """Whether its registration or one of its wrappers declares one; it may still end its episodes by itself."""
+    return (environment.spec.max_episode_steps or 0) > 0
+
+
 def find_spec(env_id: str) -> Any:
     """What is registered under an id, or what ``module:function`` builds (a ``gymnasium.EnvSpec``)."""
     gymnasium = _gymnasium()
