@@ -203,9 +203,18 @@ def sample(outputs: Any, noise: Any) -> tuple[Any, Any]:
     return action, policy.log_prob(action).sum(-1)
 
 
-@pytest.mark.parametrize("steps", [(0, 1, 2), (39_999, 40_000, 40_001)])
-def test_official_cql(steps: tuple[int, ...]) -> None:
-    """The conservative term counts 5 for each critic; the actor imitates for 40,000 updates, then follows Q."""
+@pytest.mark.parametrize(
+    ("preset", "weight", "rate", "imitation", "steps"),
+    [
+        ("official", 5, 1e-4, 40_000, (0, 1, 2)),
+        ("official", 5, 1e-4, 40_000, (39_999, 40_000, 40_001)),
+        ("jaxcql", 10, 3e-4, 0, (0, 1, 2)),
+    ],
+)
+def test_official_cql_and_jaxcql(
+    preset: str, weight: float, rate: float, imitation: int, steps: tuple[int, ...]
+) -> None:
+    """The conservative term counts ``weight`` for each critic; the actor imitates at first (or not), then follows Q."""
     samples = 4
 
     def reference(n: Networks, b: dict[str, Any], step: int, noise: Any) -> dict[str, float]:
@@ -225,7 +234,7 @@ def test_official_cql(steps: tuple[int, ...]) -> None:
             q = run(critic, torch.cat([b["s"], b["a"]], 1))[:, 0]
             others = run(critic, torch.cat([states, actions], 2))[..., 0]
             gap = (torch.logsumexp(others - densities, 1) - q).mean()
-            total, gaps = total + torch.nn.functional.mse_loss(q, target) + 5 * gap, gaps + gap.item() / 2
+            total, gaps = total + torch.nn.functional.mse_loss(q, target) + weight * gap, gaps + gap.item() / 2
         _, log_prob = sample(run(n["actor"], b["s"]), noise.actor)
         q_loss = n.learn("critics", total)
         entropy_gap = (log_prob - ACTION).detach().mean()
@@ -233,7 +242,7 @@ def test_official_cql(steps: tuple[int, ...]) -> None:
         temperature = torch.exp(n["log_temperature"]).detach()
         outputs = run(n["actor"], b["s"])
         action, log_prob = sample(outputs, noise.actor)
-        if step < 40_000:
+        if step < imitation:
             gain = tanh_normal(outputs).log_prob(torch.clamp(b["a"], -1 + 1e-6, 1 - 1e-6)).sum(-1)
         else:
             gain = both(n["critics"], torch.cat([b["s"], action], 1))[..., 0].min(0).values
@@ -246,5 +255,22 @@ def test_official_cql(steps: tuple[int, ...]) -> None:
             "temperature": temperature.item(),
         }
 
-    config = algorithm_config("cql", preset="official", **SMALL, action_samples=samples)
-    compare("cql", config, {"critics": 3e-4, "actor": 1e-4, "log_temperature": 1e-4}, reference, steps=steps)
+    config = algorithm_config("cql", preset=preset, **SMALL, action_samples=samples)
+    compare("cql", config, {"critics": 3e-4, "actor": rate, "log_temperature": rate}, reference, steps=steps)
+
+
+def test_jaxcql_begins_with_small_last_layers_and_a_sigma_of_about_one_in_e() -> None:
+    """Last weights have the variance 0.01 / 256, so outputs are small: the mean is near 0, log sigma near -1."""
+    config = algorithm_config("cql", preset="jaxcql")
+    assert "initial_log_std" not in algorithm_config("cql").to_dict()  # so that runs keep their names
+    setup = Setup(OBSERVATION, ACTION, jnp.dtype("float64"), Compute(jnp.dtype("float64")))
+    state = find_algorithm("cql").init(jax.random.key(0), setup, config)
+    assert [layer.weight.shape for layer in state.actor] == [(OBSERVATION, 256), (256, 256), (256, 2 * ACTION)]
+    np.testing.assert_array_equal(state.actor[-1].bias, [0.0] * ACTION + [-1.0] * ACTION)
+    for last in (state.actor[-1], state.critics[-1]):
+        assert np.asarray(last.weight).std() == pytest.approx(0.1 / 16, rel=0.1)
+        assert np.abs(last.weight).max() <= 3**0.5 * 0.1 / 16
+    assert not any(layer.bias.any() for layer in (*state.actor[:-1], *state.critics))
+    actor = jax.tree.map(Networks.tensor, state.actor)
+    outputs = run(actor, torch.tensor(np.random.default_rng(0).normal(size=(99, OBSERVATION)))).detach()
+    np.testing.assert_allclose(outputs[:, ACTION:], -1, atol=0.5)

@@ -68,17 +68,22 @@ def test_critics_see_observation_and_action_side_by_side() -> None:
     )
 
 
-@pytest.mark.parametrize("scheme", ["torch", "orthogonal"])
+@pytest.mark.parametrize("scheme", ["torch", "orthogonal", "lecun"])
 def test_initialisation(scheme: str) -> None:
     import jax
 
     weight, bias, _ = init_mlp(jax.random.key(0), (64, 32, 1), scheme=scheme, dtype=jnp.float32)[0]
+    weight = np.asarray(weight)
     if scheme == "torch":
         assert np.abs(weight).max() <= 1 / 8
         assert 0.1 < np.abs(bias).max() <= 1 / 8
     else:
-        np.testing.assert_allclose(weight.T @ weight, 2 * np.eye(32), atol=1e-5)
         assert not bias.any()
+    if scheme == "orthogonal":
+        np.testing.assert_allclose(weight.T @ weight, 2 * np.eye(32), atol=1e-5)
+    if scheme == "lecun":  # the spread of a normal number that is cut off at 2 is 0.8796
+        assert weight.std() == pytest.approx(1 / 8, rel=0.05)
+        assert 0.23 < np.abs(weight).max() <= 2 / 8 / 0.8796
     small = init_mlp(jax.random.key(0), (64, 32, 1), scheme=scheme, final_bound=3e-3, dtype=jnp.float32)[-1]
     assert np.abs(small.weight).max() <= 3e-3
 

@@ -45,7 +45,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="bc, td3_bc, iql, cql, discrete_bc, discrete_cql or discrete_iql; may be given several times (default: bc)",
     )
     parser.add_argument(
-        "--preset", default="paper", help="paper (d3rlpy's settings) or, for some, official (default: paper)"
+        "--preset", default="paper", help="paper (d3rlpy's settings) or, for some, official or jaxcql (default: paper)"
     )
     options.add_settings(parser, what="another value for a setting of the algorithms", example=_EXAMPLE)
     parser.add_argument("--seeds", type=int, default=1, help="number of seeds, from 0 (default: 1)")

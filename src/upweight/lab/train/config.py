@@ -13,6 +13,8 @@ from upweight.base.checks import whole_number
 from upweight.base.errors import ConfigError
 from upweight.base.names import hint
 
+SCHEMES = ("torch", "orthogonal", "lecun")  # how weights begin: see upweight.lab.train.nn.init_mlp
+
 
 def paper_temperature(algorithm: str) -> float:
     """For RW and AW: the paper's 0.2 for CQL, 0.1 for IQL and TD3+BC, and 0.1 where it states none (BC)."""
@@ -24,6 +26,11 @@ def traced(default: float, *, low: float = 0.0, high: float = math.inf) -> Any:
     return field(default=default, metadata={"traced": True, "low": low, "high": high})
 
 
+def added(default: float) -> Any:
+    """A number that once was no setting: descriptions leave out its default, so that runs keep their names."""
+    return field(default=default, metadata={"added": True})
+
+
 @dataclass(frozen=True)
 class Config:
     """What all algorithms have in common."""
@@ -32,10 +39,10 @@ class Config:
 
     batch_size: int = 256
     hidden_units: tuple[int, ...] = (256, 256)
-    initialization: str = "torch"  # or "orthogonal"
+    initialization: str = "torch"  # or another of SCHEMES
     normalize_observations: bool = False  # by the agent's own dataset, unweighted
     scale_rewards_by_return: bool = False  # r * 1000 / (max G - min G), by the agent's own dataset
-    reward_shift: float = 0.0  # added to rewards after that; weights come from the raw ones
+    reward_shift: float = added(0.0)  # what is added to rewards after that; weights come from the raw ones
 
     def __post_init__(self) -> None:
         for entry in fields(self):
@@ -44,6 +51,8 @@ class Config:
                 low, high = entry.metadata["low"], entry.metadata["high"]
                 if isinstance(value, bool) or not isinstance(value, int | float) or not low <= value <= high:
                     raise ConfigError(f"{entry.name}: expected a number from {low:g} to {high:g}, found {value!r}")
+            elif entry.metadata.get("added") and (isinstance(value, bool) or not isinstance(value, int | float)):
+                raise ConfigError(f"{entry.name}: expected a number, found {value!r}")
         if not isinstance(self.hidden_units, tuple | list):
             raise ConfigError(
                 f"hidden_units: expected a list of widths, such as [256, 256], found {self.hidden_units!r}"
@@ -52,10 +61,8 @@ class Config:
         if not self.hidden_units or any(not isinstance(width, int) or width < 1 for width in self.hidden_units):
             raise ConfigError(f"hidden_units: expected widths of at least one layer, found {self.hidden_units!r}")
         whole_number("batch_size", self.batch_size, least=1, error=ConfigError)
-        if isinstance(self.reward_shift, bool) or not isinstance(self.reward_shift, int | float):
-            raise ConfigError(f"reward_shift: expected a number, found {self.reward_shift!r}")
-        if self.initialization not in {"torch", "orthogonal"}:
-            raise ConfigError(f"initialization: expected torch or orthogonal, found {self.initialization!r}")
+        if self.initialization not in SCHEMES:
+            raise ConfigError(f"initialization: expected one of {', '.join(SCHEMES)}, found {self.initialization!r}")
 
     @classmethod
     def preset(cls, name: str = "paper", **changes: Any) -> Self:
@@ -84,8 +91,9 @@ class Config:
     def to_dict(self) -> dict[str, Any]:
         """JSON-able; :meth:`from_dict` is the way back."""
         values = {entry.name: getattr(self, entry.name) for entry in fields(self)}
-        if not self.reward_shift:  # so that runs keep the names they had before there was one
-            del values["reward_shift"]
+        for entry in fields(self):
+            if entry.metadata.get("added") and values[entry.name] == entry.default:
+                del values[entry.name]
         return {**values, "hidden_units": list(self.hidden_units)}
 
     @classmethod

@@ -42,7 +42,8 @@ def init_mlp(
     r"""Layers ``sizes[0] -> sizes[1] -> ...``.
 
     ``torch``: weights and biases :math:`U(\pm 1/\sqrt{in})`, PyTorch's default. ``orthogonal``: orthogonal weights times
-    :math:`\sqrt 2`, biases 0. ``final_bound`` makes the last layer :math:`U(\pm bound)` with bias 0.
+    :math:`\sqrt 2`, biases 0. ``lecun``: normal weights of variance :math:`1/in`, cut off at two standard deviations, biases 0,
+    Flax's default. ``final_bound`` makes the last layer :math:`U(\pm bound)` with bias 0.
     """
     layers = []
     for number, (width_in, width_out) in enumerate(itertools.pairwise(sizes)):
@@ -56,19 +57,22 @@ def init_mlp(
             weight = jax.random.uniform(weight_key, (width_in, width_out), dtype, -bound, bound)
             bias = jax.random.uniform(bias_key, (width_out,), dtype, -bound, bound)
         else:
-            weight = _orthogonal((width_in, width_out), dtype)(weight_key)
+            make = _orthogonal if scheme == "orthogonal" else jax.nn.initializers.lecun_normal()
+            weight = make(weight_key, (width_in, width_out), dtype)
             bias = jnp.zeros(width_out, dtype)
         layers.append(Linear(weight, bias))
     return tuple(layers)
 
 
-def _orthogonal(shape: tuple[int, int], dtype: Any) -> Callable[[Array], Array]:
-    """key -> orthogonal weights, one after another under ``vmap``.
+def _orthogonal(key: Array, shape: tuple[int, int], dtype: Any) -> Array:
+    """Orthogonal weights, one after another under ``vmap``.
 
     Batched QR factorisations of one program wait for each other's threads: for ever, on a CPU of few cores.
     """
     make = jax.nn.initializers.orthogonal(2**0.5)
-    return jax.custom_batching.sequential_vmap(lambda key: make(key, shape, dtype))  # type: ignore[no-untyped-call]
+    one_by_one = jax.custom_batching.sequential_vmap(lambda key: make(key, shape, dtype))  # type: ignore[no-untyped-call]
+    weight: Array = one_by_one(key)
+    return weight
 
 
 def apply_mlp(layers: MLP, x: Array, compute: Compute) -> Array:

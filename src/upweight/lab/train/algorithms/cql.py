@@ -15,7 +15,7 @@ import jax.numpy as jnp
 from upweight.base.checks import whole_number
 from upweight.base.errors import ConfigError
 from upweight.lab.train.algorithm import Algorithm, Array, Batch, Batches, Hyper, Metrics, PolicyParts, Setup
-from upweight.lab.train.config import Config, traced
+from upweight.lab.train.config import Config, added, traced
 from upweight.lab.train.losses import batch_mean, tanh_normal, tanh_normal_log_prob, td_target
 from upweight.lab.train.nn import MLP, adam_step, apply_critics, apply_mlp, init_adam, soft_update
 from upweight.policies.policy import LOG_STD_RANGE
@@ -26,7 +26,9 @@ class CQLConfig(Config):
     """``paper``: d3rlpy v1's, where the conservative term is averaged over the two critics: 5 means 2.5 for each.
 
     ``official``: the original code's for MuJoCo: 5 for each critic, a sampled next action, small last layers, and an actor
-    that imitates for its first 40,000 updates.
+    that imitates for its first 40,000 updates. ``jaxcql``: those of JaxCQL as the paper's repository ran it: 10 for each critic,
+    smaller networks that begin as Flax's do, and faster actors. All of its networks learn at once, and here one after another;
+    its offset of log sigma learns apart from the bias that it is added to, and here it is that bias.
     """
 
     presets: ClassVar[dict[str, dict[str, Any]]] = {
@@ -37,6 +39,16 @@ class CQLConfig(Config):
             "imitation_updates": 40_000,
             "final_bound": 3e-3,
         },
+        "jaxcql": {
+            "hidden_units": (256, 256),
+            "initialization": "lecun",
+            "final_bound": math.sqrt(3 * 0.01 / 256),  # uniform, of variance 0.01 / in
+            "initial_log_std": -1.0,
+            "conservative_weight": 20.0,
+            "sample_next_action": True,
+            "actor_learning_rate": 3e-4,
+            "temperature_learning_rate": 3e-4,
+        },
     }
 
     hidden_units: tuple[int, ...] = (256, 256, 256)
@@ -44,6 +56,7 @@ class CQLConfig(Config):
     sample_next_action: bool = False  # in the target; otherwise the mean action
     imitation_updates: int = 0  # at the start the actor maximises log pi(a) instead of Q
     final_bound: float = 0.0  # range of last layers at the start; 0 means as the others
+    initial_log_std: float = added(0.0)  # what is added to the bias of log sigma at the start
     actor_learning_rate: float = traced(1e-4)
     critic_learning_rate: float = traced(3e-4)
     temperature_learning_rate: float = traced(1e-4)
@@ -80,6 +93,8 @@ def init(key: Array, setup: Setup, config: CQLConfig) -> State:
     actor_key, critic_key = jax.random.split(key)
     size, acts, bound = setup.observation_size, setup.action_size, config.final_bound or None
     actor = setup.init_network(actor_key, size, 2 * acts, config, final_bound=bound)
+    *hidden, last = actor
+    actor = (*hidden, last._replace(bias=last.bias.at[acts:].add(config.initial_log_std)))
     critics = setup.init_twins(critic_key, size + acts, 1, config, final_bound=bound)
     log_temperature = jnp.zeros((), setup.dtype)
     moments = (init_adam(actor), init_adam(critics), init_adam(log_temperature))
