@@ -13,7 +13,7 @@ from upweight.data.dataset import Dataset
 from upweight.data.fingerprint import content_hash
 from upweight.data.mix import concat
 from upweight.data.segment import Episodes
-from upweight.lab.recipes.recipe import Part, find_recipe
+from upweight.lab.recipes.recipe import Part, Recipe, find_recipe
 from upweight.lab.recipes.streams import Chunk, Stream, episodes_for
 from upweight.lab.recipes.tasks import Task
 
@@ -62,14 +62,16 @@ class SharedData(NamedTuple):
 
 
 def make_shared_data(
-    names: Sequence[str], *, steps: int | None = None, seed: int = 0, workers: int | None = None
+    wanted: Sequence[str | Recipe], *, steps: int | None = None, seed: int = 0, workers: int | None = None
 ) -> SharedData:
     """Some datasets of one body, with what they share there once; ``steps`` is the size of each (default: the task's).
+
+    They are given by name, or as recipes of one's own.
 
     Datasets by name are prefixes of streams, so ten mixes of an expert and random actions need no more than the longest prefix
     of either. An engine that trains agents on parts of such data trains them all together.
     """
-    recipes = [find_recipe(name) for name in names]
+    recipes = [find_recipe(each) if isinstance(each, str) else each for each in wanted]
     tasks, bodies = {recipe.task.name: recipe.task for recipe in recipes}, {recipe.task.body for recipe in recipes}
     if len(bodies) != 1:
         raise DatasetError(f"expected datasets of one task, or of mazes, found {', '.join(sorted(tasks)) or 'none'}")
