@@ -1,5 +1,6 @@
 """Files are there completely or not at all, and errors name them."""
 
+import errno
 import os
 import shutil
 import subprocess
@@ -49,6 +50,13 @@ def test_other_errors_keep_their_own_name(tmp_path: Path) -> None:
     with pytest.raises(FileNotFoundError) as caught, atomic_target(tmp_path / "here"):
         (tmp_path / "elsewhere").read_bytes()
     assert caught.value.filename == str(tmp_path / "elsewhere")
+
+
+def test_what_could_not_be_written_has_the_name_that_was_asked_for(tmp_path: Path) -> None:
+    path = tmp_path / "results.bin"
+    with pytest.raises(PermissionError, match=r"cannot write") as caught, atomic_target(path) as target:
+        raise PermissionError(errno.EACCES, os.strerror(errno.EACCES), str(target))
+    assert caught.value.filename == str(path)
 
 
 def killed_while_writing(path: Path) -> Path:

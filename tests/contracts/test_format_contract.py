@@ -4,6 +4,9 @@ import json
 import os
 import pickle  # what worker processes are sent with
 import shutil
+import subprocess
+import sys
+import textwrap
 from pathlib import Path
 from typing import Any
 
@@ -31,6 +34,26 @@ SHAPES: dict[str, dict[str, Any]] = {
     "a trailing fragment": {"fragment": True, "next_known": True},
 }
 every_shape = pytest.mark.parametrize("options", SHAPES.values(), ids=list(SHAPES))
+
+WITH_LITTLE_ROOM = """
+    import os, resource, signal, sys, warnings
+    from pathlib import Path
+    import upweight as uw
+
+    warnings.simplefilter("ignore")
+    signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+    ds = uw.load(sys.argv[1])
+    for name in sys.argv[3:]:
+        for limit in (3_000, 30_000):
+            if (child := os.fork()) == 0:
+                resource.setrlimit(resource.RLIMIT_FSIZE, (limit, limit))  # as on a full disk: no file may grow beyond
+                try:
+                    uw.save(ds, Path(sys.argv[2]) / name, format=name)
+                except OSError as error:
+                    print(name, error.filename, error.strerror, sep="|", flush=True)
+                os._exit(0)
+            assert os.waitpid(child, 0)[1] == 0, name
+"""
 
 
 def target(format_: Format, folder: Path) -> Path:
@@ -226,6 +249,22 @@ def test_a_failed_write_leaves_nothing(format_: Format, tmp_path: Path, monkeypa
     with pytest.raises(OSError, match="No space"):
         save_quietly(random_dataset(next_known=True), path, format_.name)
     assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
+def test_no_room_is_said_to_be_that(tmp_path: Path) -> None:
+    """Of all formats in a process of its own: the limit holds for all that a process writes."""
+    uw.save(random_dataset(next_known=True, num_episodes=100, observation_shape=(100,)), tmp_path / "log.npz")
+    (tmp_path / "full").mkdir()
+    names = sorted({*writable()} - {"minari"})  # Minari writes its files itself
+    folders = [str(tmp_path / name) for name in ("log.npz", "full")]
+    command = [sys.executable, "-c", textwrap.dedent(WITH_LITTLE_ROOM), *folders, *names]
+    done = subprocess.run(command, capture_output=True, text=True, check=True)
+    said = [line.split("|") for line in done.stdout.splitlines()]
+    assert len(said) == 2 * len(names) and not done.stderr
+    for name, file, why in said:
+        assert file == str(tmp_path / "full" / name) and "too large; make room" in why
+    assert list((tmp_path / "full").iterdir()) == []
 
 
 @written

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 import upweight as uw
+from upweight.io.hdf5 import write_hdf5
 
 
 def write(path: Path, **changes: Any) -> Path:
@@ -166,3 +167,9 @@ def test_a_changed_file_is_noticed(tmp_path: Path) -> None:
     write(path, observations=np.zeros((5, 7), np.float32))
     with pytest.raises(uw.DatasetError, match="changed since"):
         ds.observations  # noqa: B018
+
+
+def test_what_hdf5_cannot_hold_is_no_damaged_file(tmp_path: Path) -> None:
+    with pytest.raises(uw.DatasetError, match=r"a\.hdf5: cannot write .*type"), write_hdf5(tmp_path / "a.hdf5") as file:
+        file["a"] = object()
+    assert not (tmp_path / "a.hdf5").exists()

@@ -100,7 +100,8 @@ def naming(path: Path) -> Iterator[None]:
         if error.errno in _NO_ROOM:
             error.strerror = f"{os.strerror(error.errno)}; make room and start again: what was complete before is kept"
             error.filename = str(path)
-        elif error.filename is None:
+        elif error.filename is None or _WORKSHOP in str(error.filename):
+            error.strerror = f"cannot write: {error.strerror or error}"
             error.filename = str(path)
         raise
 

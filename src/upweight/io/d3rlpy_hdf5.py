@@ -16,7 +16,16 @@ from upweight.data.dataset import Dataset
 from upweight.data.segment import Episodes
 from upweight.data.validate import as_flags, as_vector
 from upweight.io.format import Format, losses
-from upweight.io.hdf5 import HDF5Column, dataset_at, is_hdf5, open_episodes, open_hdf5, read_array, root_keys
+from upweight.io.hdf5 import (
+    HDF5Column,
+    dataset_at,
+    is_hdf5,
+    open_episodes,
+    open_hdf5,
+    read_array,
+    root_keys,
+    write_hdf5,
+)
 
 VERSION = "2.1"
 
@@ -34,7 +43,7 @@ def write(dataset: Dataset, path: Path) -> list[str]:
     if (known := int((ends.final_known & ~ends.terminated).sum())) > 0:
         lost.append(f"the observation after the last step of {known} truncated episodes")
     actions = dataset.actions if dataset.actions.ndim > 1 else dataset.actions[:, None]
-    with open_hdf5(path, "w") as file:
+    with write_hdf5(path) as file:
         file.create_dataset("columns", data=["observations", "actions", "rewards", "terminated"])
         file.create_dataset("num_episodes", data=dataset.num_episodes)
         spans = zip(ends.starts.tolist(), ends.lengths.tolist(), ends.terminated.tolist(), strict=True)

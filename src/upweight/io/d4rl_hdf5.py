@@ -21,7 +21,16 @@ from upweight.base.optional import require
 from upweight.data.dataset import Dataset
 from upweight.data.validate import as_flags
 from upweight.io.format import Format, no_flags
-from upweight.io.hdf5 import HDF5Column, dataset_at, demonstrations, is_hdf5, open_hdf5, read_array, root_keys
+from upweight.io.hdf5 import (
+    HDF5Column,
+    dataset_at,
+    demonstrations,
+    is_hdf5,
+    open_hdf5,
+    read_array,
+    root_keys,
+    write_hdf5,
+)
 
 _OWN = "upweight"
 
@@ -68,7 +77,7 @@ def write(dataset: Dataset, path: Path) -> list[str]:
     timeouts[episodes.last_steps[:-1][trailing[:-1]]] = True  # only a last fragment may lack a flag
     if trailing[:-1].any():
         lost.append(f"that {int(trailing[:-1].sum())} cut episodes had no end flag (written as timeouts, marked cut)")
-    with open_hdf5(path, "w") as file:
+    with write_hdf5(path) as file:
         arrays = {
             "observations": dataset.observations,
             "actions": dataset.actions,

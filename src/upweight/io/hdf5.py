@@ -1,5 +1,6 @@
 """HDF5 files behind columns: opened for each read, never kept open, never trusted."""
 
+import io
 import re
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
@@ -9,7 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from upweight.base.errors import DatasetError
+from upweight.base.errors import DatasetError, UpweightError, UpweightWarning
 from upweight.base.optional import require
 from upweight.base.progress import track
 from upweight.data.columns import Array, Column, Index, ReadEpisode, by_group
@@ -26,11 +27,26 @@ def is_hdf5(path: Path) -> bool:
 
 
 @contextmanager
-def open_hdf5(path: Path, mode: str = "r") -> Iterator[Any]:
-    """An open ``h5py.File``; errors inside the block come out as :class:`DatasetError`."""
+def open_hdf5(path: Path) -> Iterator[Any]:
+    """An ``h5py.File`` to read; errors inside the block come out as :class:`DatasetError`."""
     h5py = require("h5py", extra="hdf5", purpose="working with HDF5 files")
-    with reading(path, "the HDF5 data"), h5py.File(path, mode) as file:
+    with reading(path, "the HDF5 data"), h5py.File(path) as file:
         yield file
+
+
+@contextmanager
+def write_hdf5(path: Path) -> Iterator[Any]:
+    """An ``h5py.File`` to write, in memory until the block ends: libhdf5 crashes the process where a disk is full."""
+    h5py = require("h5py", extra="hdf5", purpose="working with HDF5 files")
+    content = io.BytesIO()
+    try:
+        with h5py.File(content, "w") as file:
+            yield file
+    except (UpweightError, UpweightWarning, MemoryError):
+        raise
+    except Exception as error:
+        raise DatasetError(f"{path.name}: cannot write this dataset as HDF5 ({error})") from error
+    path.write_bytes(content.getbuffer())
 
 
 def root_keys(path: Path, group: str = "/") -> set[str]:
