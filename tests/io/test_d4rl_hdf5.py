@@ -152,15 +152,6 @@ def test_a_fragment_in_the_middle_is_written_with_an_end_and_stays_marked(tmp_pa
     assert back.complete.tolist() == [True, False, True, False]
 
 
-def test_a_link_to_another_file_is_refused(tmp_path: Path) -> None:
-    other = write(tmp_path / "other.hdf5")
-    path = write(tmp_path / "a.hdf5", observations=None)
-    with h5py.File(path, "a") as file:
-        file["observations"] = h5py.ExternalLink(str(other), "/observations")
-    with pytest.raises(uw.DatasetError, match="key 'observations': expected an array stored in this file"):
-        uw.load(path)
-
-
 def test_a_changed_file_is_noticed(tmp_path: Path) -> None:
     path = write(tmp_path / "a.hdf5")
     ds = uw.load(path)

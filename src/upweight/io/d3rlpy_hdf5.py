@@ -6,7 +6,6 @@ step is not trainable, there as here.
 
 from functools import partial
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
@@ -26,6 +25,7 @@ from upweight.io.hdf5 import (
     root_keys,
     write_hdf5,
 )
+from upweight.io.hdf5_group import Group
 
 VERSION = "2.1"
 
@@ -57,7 +57,7 @@ def write(dataset: Dataset, path: Path) -> list[str]:
     return lost
 
 
-def _read_version_2(file: Any, path: Path) -> Dataset:
+def _read_version_2(file: Group, path: Path) -> Dataset:
     source = str(path)
     count = read_array(file, "num_episodes", path)
     if count.ndim != 0 or count.dtype.kind not in "iu" or not 1 <= int(count) <= len(file):
@@ -85,7 +85,7 @@ def _read_version_2(file: Any, path: Path) -> Dataset:
     )
 
 
-def _read_version_1(file: Any, path: Path) -> Dataset:
+def _read_version_1(file: Group, path: Path) -> Dataset:
     source = str(path)
     for key in ("observations", "actions", "rewards", "terminals"):
         dataset_at(file, key, path)

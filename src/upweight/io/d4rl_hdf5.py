@@ -17,7 +17,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from upweight.base.errors import DatasetError
-from upweight.base.optional import require
 from upweight.data.dataset import Dataset
 from upweight.data.validate import as_flags
 from upweight.io.format import Format, no_flags
@@ -31,6 +30,7 @@ from upweight.io.hdf5 import (
     root_keys,
     write_hdf5,
 )
+from upweight.io.hdf5_group import Group
 
 _OWN = "upweight"
 
@@ -100,11 +100,10 @@ def write(dataset: Dataset, path: Path) -> list[str]:
     return lost
 
 
-def _own_group(file: Any, path: Path) -> dict[str, Any]:
-    h5py = require("h5py", extra="hdf5", purpose="working with HDF5 files")
-    if _OWN not in file or not isinstance(file[_OWN], h5py.Group):
+def _own_group(file: Group, path: Path) -> dict[str, Any]:
+    group = file.get(_OWN)
+    if not isinstance(group, Group):
         return {}
-    group = file[_OWN]
     own: dict[str, Any] = {"metadata": json.loads(group.attrs.get("metadata", "{}"))}
     if not isinstance(own["metadata"], dict):
         raise DatasetError(f"{path}: key '{_OWN}': expected a JSON object as metadata")
@@ -118,7 +117,7 @@ def _own_group(file: Any, path: Path) -> dict[str, Any]:
     return own
 
 
-def _behaviour(file: Any, path: Path) -> dict[str, Any]:
+def _behaviour(file: Group, path: Path) -> dict[str, Any]:
     """Which algorithm collected the data, where the file says so."""
     found = {}
     for key in ("algorithm", "iteration"):

@@ -41,7 +41,12 @@ class Format:
 
 @contextmanager
 def reading(path: Path | str, what: str) -> Iterator[None]:
-    """Turn whatever a library throws at a bad file into one :class:`DatasetError` that names the file."""
+    """Turn whatever a library throws at a bad file into one :class:`DatasetError` that names the file.
+
+    Pipes and devices are refused: to open one may take for ever.
+    """
+    if isinstance(path, Path) and not path.is_file() and not path.is_dir() and path.exists():
+        raise DatasetError(f"{path}: expected a file, found a pipe or a device; write what comes out of it to a file")
     try:
         with naming_memory(f"{path}: reading {what}"):
             yield

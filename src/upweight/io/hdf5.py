@@ -15,6 +15,7 @@ from upweight.base.optional import require
 from upweight.base.progress import track
 from upweight.data.columns import Array, Column, Index, ReadEpisode, by_group
 from upweight.io.format import check_claim, missing_key, reading, starts_with
+from upweight.io.hdf5_group import Group
 
 SIGNATURE = b"\x89HDF\r\n\x1a\n"
 _BLOCK_BYTES = 4 << 20  # read at a time
@@ -28,10 +29,10 @@ def is_hdf5(path: Path) -> bool:
 
 @contextmanager
 def open_hdf5(path: Path) -> Iterator[Any]:
-    """An ``h5py.File`` to read; errors inside the block come out as :class:`DatasetError`."""
+    """The file as a :class:`Group`; errors inside the block come out as :class:`DatasetError`."""
     h5py = require("h5py", extra="hdf5", purpose="working with HDF5 files")
     with reading(path, "the HDF5 data"), h5py.File(path) as file:
-        yield file
+        yield Group(file, path)
 
 
 @contextmanager
@@ -54,7 +55,7 @@ def root_keys(path: Path, group: str = "/") -> set[str]:
     try:
         with open_hdf5(path) as file:
             found = file.get(group)
-            return set(found) if hasattr(found, "keys") else set()
+            return set(found) if isinstance(found, Group) else set()
     except DatasetError:
         return set()
 
@@ -64,13 +65,12 @@ def demonstrations(names: Iterable[str]) -> list[str]:
     return sorted((name for name in names if re.fullmatch(r"demo_\d+", name)), key=lambda name: int(name[5:]))
 
 
-def dataset_at(file: Any, key: str, path: Path) -> Any:
+def dataset_at(file: Group, key: str, path: Path) -> Any:
     """The HDF5 dataset ``key``, checked to be plain numbers stored in this very file."""
     h5py = require("h5py", extra="hdf5", purpose="working with HDF5 files")
-    if key not in file:
+    node = file.get(key)
+    if node is None:
         raise missing_key(path, key, file)
-    link = file.get(key, getlink=True)
-    node = None if isinstance(link, h5py.ExternalLink) else file[key]
     if not isinstance(node, h5py.Dataset) or node.is_virtual or node.external:
         raise DatasetError(f"{path}: key {key!r}: expected an array stored in this file, found something else")
     if node.shape is None:
@@ -79,7 +79,7 @@ def dataset_at(file: Any, key: str, path: Path) -> Any:
     return node
 
 
-def read_array(file: Any, key: str, path: Path) -> NDArray[Any]:
+def read_array(file: Group, key: str, path: Path) -> NDArray[Any]:
     """A whole array."""
     with reading(path, f"key {key!r}"):
         return _read_blocks(dataset_at(file, key, path), key)
@@ -101,7 +101,7 @@ def _read_blocks(node: Any, key: str) -> Array:
 class HDF5Column(Column):
     """One array of the file with a row per step."""
 
-    def __init__(self, file: Any, key: str, path: Path) -> None:
+    def __init__(self, file: Group, key: str, path: Path) -> None:
         node = dataset_at(file, key, path)
         super().__init__(node.shape, node.dtype)
         self._path, self._key = path, key

@@ -18,6 +18,7 @@ from upweight.data.columns import Array, Column, EpisodesColumn, Index, ReadEpis
 from upweight.io.arrow_tables import to_numpy
 from upweight.io.format import no_flags, reading
 from upweight.io.hdf5 import dataset_at, open_episodes, open_hdf5
+from upweight.io.hdf5_group import Group
 
 HDF5_FILE = "main_data.hdf5"
 _HDF5 = {"extra": "minari", "purpose": "reading Minari datasets in HDF5 storage"}
@@ -101,7 +102,7 @@ def _hdf5_storage(path: Path, metadata: Metadata, observation_key: str | None) -
         with open_hdf5(path) as file:
             leaves = _leaves(file, keys[0], observation_key if field == "observations" else None, path)
             space = field_space(metadata, field, leaves[0])
-            is_image = len(leaves) == 1 and _is_encoded_image(file[keys[0] + leaves[0]], space)
+            is_image = len(leaves) == 1 and _is_encoded_image(dataset_at(file, keys[0] + leaves[0], path), space)
         if is_image:
             opened = partial(_open_images, path, [key + leaves[0] for key in keys], skip=skip)
         else:
@@ -111,36 +112,33 @@ def _hdf5_storage(path: Path, metadata: Metadata, observation_key: str | None) -
     return Storage(sizes, np.array(ends, bool), returns, labels, column)
 
 
-def _episode_numbers(file: Any, path: Path) -> list[int]:
+def _episode_numbers(file: Group, path: Path) -> list[int]:
     numbers = sorted(int(name[8:]) for name in file if name.startswith("episode_") and name[8:].isdecimal())
     if not numbers:
         raise DatasetError(f"{path}: expected groups episode_0, episode_1, ..., found none")
     return numbers
 
 
-def _last_flag(group: Any, key: str, path: Path) -> bool:
+def _last_flag(group: Group, key: str, path: Path) -> bool:
     node = dataset_at(group, key, path)
     if node.ndim != 1 or len(node) == 0:
         raise DatasetError(f"{path}: key '{group.name}/{key}': expected one flag per step, found shape {node.shape}")
     return bool(node[-1])
 
 
-def _leaves(file: Any, key: str, wanted: str | None, path: Path) -> list[str]:
+def _leaves(file: Group, key: str, wanted: str | None, path: Path) -> list[str]:
     """Where the arrays of a field lie under its key: just there, or under the entries of a dictionary."""
-    h5py = require("h5py", **_HDF5)
-    if key not in file:
+    node = file.get(key)
+    if node is None:
         raise DatasetError(f"{path}: missing key {key!r}")
-    if isinstance(file[key], h5py.Dataset):
+    if not isinstance(node, Group):
         return [""]
-    found: list[str] = []
-    file[key].visititems(lambda name, node: found.append(f"/{name}") if isinstance(node, h5py.Dataset) else None)
-    if wanted is not None:
-        found = [leaf for leaf in found if leaf == f"/{wanted}"]
+    found = [f"/{name}" for name in node.arrays() if wanted in (None, name)]
     if not found:
         raise DatasetError(
-            f"{path}: key {key!r}: expected {wanted or 'arrays'} inside, found {', '.join(file[key]) or 'nothing'}"
+            f"{path}: key {key!r}: expected {wanted or 'arrays'} inside, found {', '.join(node) or 'nothing'}"
         )
-    return sorted(found)
+    return found
 
 
 def _is_encoded_image(node: Any, space: dict[str, Any] | None) -> bool:
@@ -155,7 +153,7 @@ def _open_images(path: Path, keys: Sequence[str], *, skip: int) -> Iterator[Read
     with open_hdf5(path) as file:
 
         def read(number: int, rows: Index) -> Array:
-            node = file[keys[number]]
+            node = dataset_at(file, keys[number], path)
             return np.stack([_decode_image(node[row + skip], path) for row in rows.tolist()])
 
         yield read

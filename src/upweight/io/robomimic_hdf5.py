@@ -21,6 +21,7 @@ from upweight.data.segment import Episodes
 from upweight.data.validate import as_flags, as_vector
 from upweight.io.format import Format, listed, no_flags
 from upweight.io.hdf5 import dataset_at, demonstrations, is_hdf5, open_episodes, open_hdf5, read_array, root_keys
+from upweight.io.hdf5_group import Group
 
 
 def read(path: Path, *, observation_key: str | None = None, masks: str | Sequence[str] | None = None) -> Dataset:
@@ -72,20 +73,21 @@ def demo_names(path: Path) -> list[str]:
         return [demo.removeprefix("data/") for demo in _demos(file, path)]
 
 
-def _demos(file: Any, path: Path) -> list[str]:
+def _demos(file: Group, path: Path) -> list[str]:
     """Paths of all demonstrations, by number."""
-    names = file["data"] if "data" in file and hasattr(file["data"], "keys") else ()
+    data = file.get("data")
+    names = data if isinstance(data, Group) else ()
     found = demonstrations(names)
     if not found:
         raise DatasetError(f"{path}: expected demonstrations data/demo_0, data/demo_1, ..., found data/{listed(names)}")
     demos = [f"data/{name}" for name in found]
     for demo in demos:
-        if not hasattr(file[demo], "keys") or file[demo].file.filename != file.filename:
+        if not isinstance(file[demo], Group):
             raise DatasetError(f"{path}: key {demo!r}: expected a group stored in this file, found something else")
     return demos
 
 
-def _chosen(file: Any, masks: str | Sequence[str] | None, path: Path) -> tuple[list[str], list[str] | None]:
+def _chosen(file: Group, masks: str | Sequence[str] | None, path: Path) -> tuple[list[str], list[str] | None]:
     """The demonstrations in the lists ``masks``, or all of them; and the name of the list for each."""
     demos = _demos(file, path)
     if masks is None:
@@ -101,7 +103,7 @@ def _chosen(file: Any, masks: str | Sequence[str] | None, path: Path) -> tuple[l
     return chosen, [of_demo[demo] for demo in chosen]
 
 
-def _masked(file: Any, name: str, demos: Sequence[str], path: Path) -> list[str]:
+def _masked(file: Group, name: str, demos: Sequence[str], path: Path) -> list[str]:
     """Paths of the demonstrations in a list."""
     if name not in file.get("mask", ()):
         raise DatasetError(f"{path}: no mask {name!r}; it has {listed(file.get('mask', ()))}")
@@ -112,7 +114,7 @@ def _masked(file: Any, name: str, demos: Sequence[str], path: Path) -> list[str]
     return named
 
 
-def _length(file: Any, demo: str, path: Path) -> int:
+def _length(file: Group, demo: str, path: Path) -> int:
     actions = dataset_at(file, f"{demo}/actions", path)
     length = actions.shape[0] if actions.ndim else 0
     said = file[demo].attrs.get("num_samples", length)
@@ -121,7 +123,7 @@ def _length(file: Any, demo: str, path: Path) -> int:
     return length
 
 
-def _leaves(file: Any, demo: str, observation_key: str | None, path: Path) -> list[str]:
+def _leaves(file: Group, demo: str, observation_key: str | None, path: Path) -> list[str]:
     """Which observations are read: ``["/object", "/robot0_eef_pos", ...]``."""
     found = file[demo].get("obs", ())
     vectors = [name for name in sorted(found) if dataset_at(file, f"{demo}/obs/{name}", path).ndim <= 2]
@@ -134,14 +136,14 @@ def _leaves(file: Any, demo: str, observation_key: str | None, path: Path) -> li
     return [f"/{name}" for name in chosen]
 
 
-def _is_done(file: Any, demo: str, path: Path) -> bool:
+def _is_done(file: Group, demo: str, path: Path) -> bool:
     if "dones" not in file[demo]:
         return False
     done = as_flags(read_array(file, f"{demo}/dones", path), key=f"{demo}/dones", source=str(path))
     return bool(done[-1:].any())
 
 
-def _steps(file: Any, demos: Sequence[str], name: str, path: Path) -> NDArray[Any]:
+def _steps(file: Group, demos: Sequence[str], name: str, path: Path) -> NDArray[Any]:
     """[M] a number per step, of all demonstrations."""
     keys = [f"{demo}/{name}" for demo in demos]
     return np.concatenate([as_vector(read_array(file, key, path), key=key, source=str(path)) for key in keys])
