@@ -35,19 +35,38 @@ def open_hdf5(path: Path) -> Iterator[Any]:
         yield Group(file, path)
 
 
+class _Output(io.FileIO):
+    """A file that keeps its first failure to itself: libhdf5 crashes the process where a write fails while it closes."""
+
+    failed: OSError | None = None
+
+    def write(self, data: Any) -> int:
+        left = memoryview(data).cast("B")
+        size = left.nbytes
+        try:
+            while self.failed is None and left.nbytes:
+                left = left[super().write(left) :]
+        except OSError as error:
+            self.failed = error
+        return size
+
+
 @contextmanager
 def write_hdf5(path: Path) -> Iterator[Any]:
-    """An ``h5py.File`` to write, in memory until the block ends: libhdf5 crashes the process where a disk is full."""
+    """An ``h5py.File`` to write; a failure is the system's own error (no room, no permission)."""
     h5py = require("h5py", extra="hdf5", purpose="working with HDF5 files")
-    content = io.BytesIO()
-    try:
-        with h5py.File(content, "w") as file:
-            yield file
-    except (UpweightError, UpweightWarning, MemoryError):
-        raise
-    except Exception as error:
-        raise DatasetError(f"{path.name}: cannot write this dataset as HDF5 ({error})") from error
-    path.write_bytes(content.getbuffer())
+    with _Output(path, "w+") as output:
+        try:
+            with h5py.File(output, "w") as file:
+                yield file
+        except (UpweightError, UpweightWarning, MemoryError):
+            raise
+        except Exception as error:
+            path.unlink()
+            if output.failed is None:
+                raise DatasetError(f"{path.name}: cannot write this dataset as HDF5 ({error})") from error
+        if output.failed is not None:
+            raise output.failed
 
 
 def root_keys(path: Path, group: str = "/") -> set[str]:
