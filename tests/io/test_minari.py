@@ -204,6 +204,18 @@ def test_unknown_final_observations_cost_a_step_and_are_reported(minari: Any, tm
     assert back.episodes.truncated.tolist() == [False, True, False]
 
 
+@storages
+def test_files_of_a_minari_dataset_that_change_are_noticed(minari: Any, storage: str) -> None:
+    from gymnasium import spaces
+
+    given = create(minari, storage, vectors, spaces.Box(-np.inf, np.inf, (4,), np.float32))
+    ds = uw.load(given.filter_episodes(lambda episode: episode.id != 1))
+    for file in Path(given.storage.data_path).rglob("*.*"):
+        os.utime(file, ns=(0, 1))
+    with pytest.raises(uw.DatasetError, match="changed since it was loaded"):
+        ds.observations  # noqa: B018
+
+
 def test_an_id_that_is_not_there(minari: Any) -> None:
     with pytest.raises(uw.DatasetError, match="minari download mujoco/none-v0"):
         uw.load("minari:mujoco/none-v0")

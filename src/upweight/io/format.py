@@ -36,7 +36,8 @@ class Format:
     lossless: bool = False  # a round trip gives back every bit of the dataset
     needs_rewards: bool = False  # there is no writing a dataset without
     flags: Callable[[Any, str], Any] | None = None  # of a name: 0 and 1, of steps [M] or episodes [N]
-    files: Callable[[Path], Iterable[Path]] = lambda path: [path]  # that hold the data: a change of one is noticed
+    # Those that hold the data: a change of one is noticed.
+    files: Callable[[Any], Iterable[Path]] = lambda source: [source] if isinstance(source, Path) else []
 
 
 @contextmanager

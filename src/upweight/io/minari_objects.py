@@ -51,4 +51,5 @@ IN_MEMORY = Format(
     recognises=partial(comes_from, library="minari"),
     read=read,
     flags=flags,
+    files=lambda source: folders.FORMAT.files(_folder(source)),
 )

@@ -71,14 +71,13 @@ def load(
     if layout is None:
         chosen = own or (_named_format(format) if format is not None else _recognise(Path(shown)))
         source = path or name
-        files = LoadedFiles([] if path is None else chosen.files(path))
+        files = LoadedFiles(chosen.files(source))
         with files.unchanged():
             dataset = _read(chosen, source, options, shown)
             success = _flags(chosen, source, success, shown) if isinstance(success, str) else success
             score = _flags(chosen, source, score, shown) if isinstance(score, str) else score
-        if path is not None:
-            for column in dataset.columns.values():
-                column.files = files
+        for column in dataset.columns.values():
+            column.files = column.files or files
     elif path is None:
         dataset = Dataset.from_frame(name, **layout)
     else:
