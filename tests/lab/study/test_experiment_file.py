@@ -16,6 +16,7 @@ from upweight.lab.study.experiment_file import ExperimentError, find_experiment,
 from upweight.lab.study.run_spec import RunSpec, agent_of, run_spec_from_dict
 from upweight.lab.sweep.packing import Population, pack
 from upweight.lab.sweep.run_data import load_data
+from upweight.lab.sweep.sweep import plan_sweep
 
 GOOD = """\
 name = "study"
@@ -105,6 +106,12 @@ def test_an_actor_may_draw_by_weights_of_its_own(tmp_path: Path) -> None:
     assert (agent.weighting, agent.actor_weighting) == (uw.Uniform(), uw.ReturnWeighting(0.1))
     assert agent_of(found["Uniform"]).actor_weighting is None
     assert [len(population.runs) for population in pack([*found.values()])] == [2, 2]  # programs of their own
+
+
+def test_the_runs_of_an_experiment_may_come_from_a_generator(tmp_path: Path) -> None:
+    whole = read_experiment(write(tmp_path, GOOD))
+    some = replace(whole, runs=(run for run in whole.runs if run.seed == 0))  # type: ignore[arg-type]
+    assert plan_sweep(some).to_do == plan_sweep(some).to_do == len(whole.runs) // 2
 
 
 def test_evaluation_on_the_way_is_no_part_of_a_name(tmp_path: Path) -> None:

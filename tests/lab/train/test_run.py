@@ -1,6 +1,7 @@
 """What a run is made of."""
 
 import hashlib
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -8,6 +9,7 @@ import pytest
 
 import upweight as uw
 from support.datasets import tiny, with_returns
+from support.training import small_config
 from upweight.lab.train.agreement import Comparison
 from upweight.lab.train.algorithm import algorithms
 from upweight.lab.train.prepare import make_parts
@@ -58,7 +60,18 @@ def test_arrays_of_the_same_bytes_are_different_runs() -> None:
         make_parts(ds, [uw.Run("bc", floats), uw.Run("bc", floats[:, None])])
 
 
-@pytest.mark.parametrize("runs", ["bc", ["bc"], uw.Run("bc", "rw"), [("bc", "rw", 0)]])
+def test_runs_and_callbacks_may_come_from_generators() -> None:
+    def runs() -> Iterator[uw.Run]:
+        return (uw.Run(small_config("bc"), "uniform", seed) for seed in range(2))
+
+    assert [part.runs for part in uw.plan_training(tiny(), runs()).programs] == [(0, 1)]
+    heard: list[Any] = []
+    options: dict[str, Any] = {"num_updates": 4, "log_every_updates": 2, "callbacks": iter([heard.append])}
+    assert [result.run.seed for result in uw.train(tiny(), runs(), **options)] == [0, 1]
+    assert len(heard) == 2
+
+
+@pytest.mark.parametrize("runs", ["bc", ["bc"], uw.Run("bc", "rw"), [("bc", "rw", 0)], 3])
 def test_what_is_no_list_of_runs_is_called_that(runs: Any) -> None:
     for act in (uw.train, uw.plan_training):
         with pytest.raises(uw.ConfigError, match=r"expected a list of uw\.Run\(algorithm, weighting, seed\), found "):

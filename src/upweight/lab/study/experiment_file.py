@@ -54,6 +54,9 @@ class Experiment:
     description: str
     runs: tuple[RunSpec, ...]
 
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "runs", tuple(self.runs))  # a generator would be used up by the first look
+
 
 class _Value(NamedTuple):
     """Of a key, and where it was given, as messages begin: "study.toml: grid 2: " or "--set "."""

@@ -2,7 +2,7 @@
 
 import hashlib
 import json
-from collections.abc import Hashable, Sequence
+from collections.abc import Hashable, Iterable
 from dataclasses import dataclass, fields, replace
 from typing import Any
 
@@ -178,13 +178,14 @@ def summary(array: NDArray[Any]) -> dict[str, Any]:
     return {"count": array.size, "hash": hashlib.sha256(array.tobytes()).hexdigest()[:16]}
 
 
-def check_runs(dataset: Dataset, runs: Sequence[Run]) -> None:
-    """Refuse what cannot work before anything is compiled."""
-    if isinstance(runs, Run | str) or not all(isinstance(run, Run) for run in runs):
+def check_runs(dataset: Dataset, runs: Iterable[Run]) -> list[Run]:
+    """The runs as a list; what cannot work is refused before anything is compiled."""
+    listed = list(runs) if isinstance(runs, Iterable) else None
+    if listed is None or not all(isinstance(run, Run) for run in listed):
         raise ConfigError(f"runs: expected a list of uw.Run(algorithm, weighting, seed), found {runs!r}")
-    if not runs:
+    if not listed:
         raise ConfigError("expected at least one run, found none")
-    for number, run in enumerate(runs):
+    for number, run in enumerate(listed):
         method = run.method
         if method.discrete != dataset.discrete_actions:
             have, need = ("discrete", "continuous") if dataset.discrete_actions else ("continuous", "discrete")
@@ -207,3 +208,4 @@ def check_runs(dataset: Dataset, runs: Sequence[Run]) -> None:
         if (method.uses_rewards or draws_by_return) and not dataset.has_rewards:
             what = f"{method.name} learns from" if method.uses_rewards else "its weighting follows"
             raise ConfigError(f"run {number}: {what} rewards, but {dataset.source}: {NO_REWARDS}")
+    return listed

@@ -5,7 +5,7 @@ import logging
 import math
 import time
 import warnings
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
 from pathlib import Path
@@ -58,7 +58,7 @@ _log = logging.getLogger("upweight")
 
 def plan_training(
     dataset: AnyDataset,
-    runs: Sequence[Run],
+    runs: Iterable[Run],
     *,
     precision: str = "float32",
     max_agents: int | None = None,
@@ -74,7 +74,7 @@ def plan_training(
     """
     dataset, num_devices = as_dataset(dataset), len(choose_devices(devices))
     with number_types(precision), naming_memory("planning"):
-        check_runs(dataset, runs)
+        runs = check_runs(dataset, runs)
         setup = make_setup(dataset, precision, kernels)
         return make_plan(
             dataset, runs, setup, max_agents=max_agents, num_devices=num_devices, kernels=kernels, stream=stream
@@ -83,7 +83,7 @@ def plan_training(
 
 def train(
     dataset: AnyDataset,
-    runs: Sequence[Run],
+    runs: Iterable[Run],
     *,
     num_updates: int,
     precision: str = "float32",
@@ -94,7 +94,7 @@ def train(
     max_agents: int | None = None,
     kernels: str = "auto",
     deadline: float | None = None,
-    callbacks: Sequence[Callback] = (),
+    callbacks: Iterable[Callback] = (),
     evaluate_every: Every | None = None,
     evaluate_with: Evaluator | str | None = None,
     progress: bool | None = None,
@@ -136,6 +136,7 @@ def train(
             whole_number(name, value, least=1, error=ConfigError)
     if callable(callbacks):
         raise ConfigError("callbacks: expected a list of functions, found one; put it into a list")
+    callbacks = tuple(callbacks)
     if evaluate_every is None and evaluate_with is not None:
         raise ConfigError("evaluate_with: needs evaluate_every, which says when; or play afterwards: uw.evaluate")
     if output is None and (resume or deadline is not None):
@@ -183,14 +184,12 @@ def train(
             return _finish(comparison, folder, [results[place] for place in range(len(runs))])
 
 
-def _check(
-    dataset: Dataset, runs: Sequence[Run], holdout: float | ArrayLike | None
-) -> tuple[Sequence[Run], Comparison]:
+def _check(dataset: Dataset, runs: Iterable[Run], holdout: float | ArrayLike | None) -> tuple[list[Run], Comparison]:
     """Refuse what cannot work; warn of data that may not be what they seem, or that networks cannot learn from as they are.
 
     The runs come back without the episodes that are held out.
     """
-    check_runs(dataset, runs)
+    runs = check_runs(dataset, runs)
     held = None if holdout is None else held_out_episodes(dataset, holdout)
     runs = runs if held is None else [without_episodes(run, held, dataset) for run in runs]
     for look in (codes_note, unused_note, lost_rewards_note):
