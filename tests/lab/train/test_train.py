@@ -586,10 +586,39 @@ def test_a_training_does_not_go_on_with_other_weights_under_the_same_name(tmp_pa
         uw.train(ds, [uw.Run(small_config("bc"), other)], num_updates=4, output=tmp_path / "out", resume=True)
 
 
+def test_a_function_as_weighting_is_known_by_the_weights_it_gives(tmp_path: Path) -> None:
+    """Of what the run learns from, held-out episodes aside; not by where the function lies in memory."""
+    ds, config = dataset_for("td3_bc"), small_config("td3_bc")
+    calls: list[int] = []
+
+    def run(power: int, episodes: Any = None) -> uw.Run:
+        def weigh(dataset: uw.Dataset) -> np.ndarray:
+            calls.append(dataset.num_episodes)
+            return (dataset.returns - dataset.returns.min() + 1) ** power
+
+        return uw.Run(config, weigh, actor_weighting=weigh, episodes=episodes)
+
+    options: dict[str, Any] = {"num_updates": 4, "output": tmp_path / "out"}
+    whole, part = uw.train(ds, [run(2), run(2, range(20))], **options)
+    assert calls == [30, 20]
+    np.testing.assert_array_equal(whole.run.weighting, (ds.returns - ds.returns.min() + 1) ** 2)
+    found = whole.policy.metadata["run"]
+    assert found == whole.run.to_dict() and found["weighting"] == found["actor_weighting"]
+    assert found["weighting"]["count"] == 30 and part.run.to_dict()["weighting"]["count"] == 20
+    again = uw.train(ds, [run(2), run(2, range(20))], resume=True, **options)  # other functions, as in another process
+    assert [each.run.to_dict() for each in again] == [whole.run.to_dict(), part.run.to_dict()]
+    with pytest.raises(uw.DatasetError, match="holds another training"):
+        uw.train(ds, [run(3), run(2, range(20))], resume=True, **options)
+    (held,) = uw.train(ds, [run(2)], num_updates=4, holdout=[0, 1, 2])
+    assert held.run.to_dict()["weighting"]["count"] == 27
+    assert "0x" not in json.dumps(run(2).to_dict())
+
+
 @pytest.mark.parametrize(
     "bad",
     [
         {"weighting": np.ones(5)},
+        {"weighting": lambda dataset: np.ones(5)},
         {"weighting": uw.AdvantageWeighting(0.1, Known(np.nan))},
         {"actor_weighting": np.zeros(30)},
         {"episodes": [99]},

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from functools import cached_property
 from itertools import count
 from typing import Any
@@ -21,7 +22,7 @@ from upweight.lab.train.nn import Compute
 from upweight.lab.train.population import Agents, Data
 from upweight.lab.train.run import Run, weighting_key
 from upweight.lab.train.sampling import EpisodeLayout, EpisodeTable, make_table
-from upweight.weightings.weighting import resolve_weights
+from upweight.weightings.weighting import Weighting, resolve_weights
 
 SCALE_FLOOR = 1e-3  # added to the standard deviation of observations, as d3rlpy and TD3+BC do
 REWARD_RANGE = 1000.0
@@ -151,6 +152,18 @@ def make_parts(dataset: Dataset, runs: Sequence[Run]) -> list["Part"]:
                 parts[key].weights(weighting)
         made.append(parts[key])
     return made
+
+
+def with_given_weights(runs: Sequence[Run], parts: Sequence["Part"]) -> list[Run]:
+    """The runs with weights [n] in the place of functions that gave them: another process knows a run by its weights."""
+
+    def given(weighting: Any, part: Part) -> Any:
+        return part.weights(weighting) if callable(weighting) and not isinstance(weighting, Weighting) else weighting
+
+    return [
+        replace(run, weighting=given(run.weighting, part), actor_weighting=given(run.actor_weighting, part))
+        for run, part in zip(runs, parts, strict=True)
+    ]
 
 
 def make_agents(runs: Sequence[Run], parts: Sequence["Part"], setup: Setup, num_updates: int) -> Agents:

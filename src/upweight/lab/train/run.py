@@ -2,7 +2,7 @@
 
 import hashlib
 import json
-from collections.abc import Hashable, Iterable
+from collections.abc import Callable, Hashable, Iterable
 from dataclasses import dataclass, fields, replace
 from typing import Any
 
@@ -19,6 +19,8 @@ from upweight.lab.train.algorithm import Algorithm, algorithms, find_algorithm
 from upweight.lab.train.config import Config, paper_temperature
 from upweight.weightings.registry import find_weighting, make_weighting
 from upweight.weightings.weighting import Weighting
+
+Function = Callable[[Dataset], ArrayLike]  # of the user's own, to episode weights
 
 
 def algorithm_config(name: str, *, preset: str = "paper", **changes: Any) -> Config:
@@ -43,7 +45,8 @@ class Run:
     """One agent: what it learns with, what it learns from, and its seed.
 
     ``algorithm``: a name ("bc", "td3_bc", "iql", "cql", "discrete_...") for the paper's settings, or a config.
-    ``weighting``: a weighting, its name ("rw" and "aw" at the paper's temperature for the algorithm), or an array [N].
+    ``weighting``: a weighting, its name ("rw" and "aw" at the paper's temperature for the algorithm), an array [N], or a function
+    of the dataset that gives one: a training puts the array in its place.
     ``episodes`` restricts the agent to part of the dataset, possibly with repetitions; weights and normalisers then come from
     that part alone. ``actor_weighting`` lets the actor draw its own batches, while critics (and IQL's V) use ``weighting``.
     ``reweight=True`` draws uniformly and multiplies losses by :math:`M w_{i,t}` instead.
@@ -55,10 +58,10 @@ class Run:
     """
 
     algorithm: str | Config = "bc"
-    weighting: Weighting | ArrayLike | str = "uniform"
+    weighting: Weighting | Function | ArrayLike | str = "uniform"
     seed: int = 0
     episodes: ArrayLike | None = None
-    actor_weighting: Weighting | ArrayLike | str | None = None
+    actor_weighting: Weighting | Function | ArrayLike | str | None = None
     reweight: bool = False
 
     def __post_init__(self) -> None:
@@ -129,7 +132,9 @@ def program_key(run: Run) -> tuple[Any, ...]:
 
 
 def _describe(weighting: Any) -> dict[str, Any]:
-    """Name and settings; of what cannot be written (a baseline of the user's own), where it was defined."""
+    """Name and settings; of what cannot be written (a function of the user's own), where it was defined."""
+    if callable(weighting) and not isinstance(weighting, Weighting):
+        return {"name": "given", "function": _plain(weighting)}
     if not isinstance(weighting, Weighting):
         return {"name": "given", **summary(np.asarray(weighting, np.float64))}
     if says_all(weighting):
@@ -139,7 +144,7 @@ def _describe(weighting: Any) -> dict[str, Any]:
 
 def weighting_key(weighting: Any) -> Hashable:
     """The same for weightings that are."""
-    if not isinstance(weighting, Weighting):
+    if not callable(weighting):
         array = np.asarray(weighting)
         return array.dtype.str, array.shape, array.tobytes()
     try:

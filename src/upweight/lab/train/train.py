@@ -36,7 +36,15 @@ from upweight.lab.train.plan import Plan, make_plan
 from upweight.lab.train.point_list import Every, points_before
 from upweight.lab.train.points import CHOSEN, Points, make_watch
 from upweight.lab.train.population import Agents, Data, Interval, Program, Progress
-from upweight.lab.train.prepare import Part, check_range, make_agents, make_data, make_parts, make_setup
+from upweight.lab.train.prepare import (
+    Part,
+    check_range,
+    make_agents,
+    make_data,
+    make_parts,
+    make_setup,
+    with_given_weights,
+)
 from upweight.lab.train.repetition import warn_of_repetition
 from upweight.lab.train.result import RunResult
 from upweight.lab.train.run import Run, check_runs, without_episodes
@@ -143,11 +151,10 @@ def train(
         raise ConfigError("resume and a deadline need an output folder, with what was done until then")
     dataset, chosen = as_dataset(dataset), choose_devices(devices)
     with showing(progress), number_types(precision), compilation_cache(), naming_memory("training"):
-        runs, comparison = _check(dataset, runs, holdout)
+        runs, parts, comparison = _check(dataset, runs, holdout)
         setup, most = make_setup(dataset, precision, kernels), len(chosen)
         check_range(dataset, setup, with_rewards=any(run.method.uses_rewards for run in runs))
         plan = make_plan(dataset, runs, setup, max_agents=max_agents, num_devices=most, kernels=kernels, stream=stream)
-        parts = make_parts(dataset, runs)
         warn_of_repetition(runs, parts, num_updates)
         watch = None if evaluate_every is None else make_watch(evaluate_every, evaluate_with, dataset, runs, setup)
         results: dict[int, RunResult] = {}
@@ -184,10 +191,12 @@ def train(
             return _finish(comparison, folder, [results[place] for place in range(len(runs))])
 
 
-def _check(dataset: Dataset, runs: Iterable[Run], holdout: float | ArrayLike | None) -> tuple[list[Run], Comparison]:
+def _check(
+    dataset: Dataset, runs: Iterable[Run], holdout: float | ArrayLike | None
+) -> tuple[list[Run], list[Part], Comparison]:
     """Refuse what cannot work; warn of data that may not be what they seem, or that networks cannot learn from as they are.
 
-    The runs come back without the episodes that are held out.
+    The runs come back without the episodes that are held out, and with what each of them learns from.
     """
     runs = check_runs(dataset, runs)
     held = None if holdout is None else held_out_episodes(dataset, holdout)
@@ -196,7 +205,9 @@ def _check(dataset: Dataset, runs: Iterable[Run], holdout: float | ArrayLike | N
         if (note := look(dataset)) is not None:
             warnings.warn(note, UpweightWarning, stacklevel=3)
     warn_of_scale(dataset, runs)
-    return runs, Comparison(dataset, runs, held)
+    parts = make_parts(dataset, runs)
+    runs = with_given_weights(runs, parts)
+    return runs, parts, Comparison(dataset, runs, held)
 
 
 def _finish(comparison: Comparison, folder: TrainingFolder | None, trained: Sequence[RunResult]) -> list[RunResult]:
