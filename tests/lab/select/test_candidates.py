@@ -35,6 +35,14 @@ def test_policies_that_differ_in_their_seed_are_one_candidate() -> None:
     assert [each.clones_all for each in found] == [False, True, False] and notes == []
 
 
+def test_cloning_whose_actor_drew_by_weights_is_not_cloning_of_all_data() -> None:
+    """Files of earlier versions may hold such policies."""
+    old = policy(0, {"name": "uniform"})
+    run = {**old.metadata["run"], "actor_weighting": {"name": "rw", "temperature": 0.1}}
+    ((found,), _) = find_candidates([replace(old, metadata={**old.metadata, "run": run})], DATA)
+    assert not found.clones_all
+
+
 def test_files_that_say_nothing_are_candidates_of_their_own(tmp_path: Path) -> None:
     for name in ("first", "second"):
         linear(np.zeros((3, 2)), [0.0, 0.1]).save(tmp_path / f"{name}.safetensors")

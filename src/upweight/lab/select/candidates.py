@@ -46,6 +46,7 @@ class Candidate:
         """Whether it is behaviour cloning on all data: what a choice has to beat."""
         weighting = self.about.get("weighting")
         plain = isinstance(weighting, dict) and weighting.get("name") == "uniform"
+        plain = plain and self.about.get("actor_weighting") is None
         return plain and self.about.get("algorithm") in _CLONES
 
 
