@@ -143,7 +143,7 @@ def _play(
 def network_shapes(env_id: str, hidden_units: int) -> list[tuple[int, int]]:
     """Inputs and outputs of both layers."""
     spaces = environment_spaces(env_id)
-    return [(spaces.observation_size, hidden_units), (hidden_units, spaces.action_size)]
+    return [(spaces.observation_sizes[0], hidden_units), (hidden_units, spaces.action_size)]
 
 
 def make_policy(

@@ -82,7 +82,7 @@ def choose_candidates(folder: Path, task: str, *, levels: int, best: int) -> lis
 
 def export_candidates(folder: Path, task: str, output: Path, *, levels: int = 48, best: int = 12) -> Path:
     """One file with the candidates' networks [C, ...] in float16, without the padding that training put around them."""
-    observation_size, action_size, _, _ = environment_spaces(find_task(task).env_id)
+    (observation_size, *_), action_size, _ = environment_spaces(find_task(task).env_id)
     candidates = choose_candidates(folder, task, levels=levels, best=best)
     stacks: dict[str, list[NDArray[Any]]] = {}
     for candidate in candidates:

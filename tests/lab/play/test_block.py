@@ -1,5 +1,6 @@
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -206,9 +207,25 @@ def test_a_policy_of_d4rls_ant_reads_zeros_where_the_files_have_them() -> None:
     policy = make_policy("Ant-v5", inputs=111)
     for episode in run_block("Ant-v5", policy, SEEDS[:2], record=True):
         assert episode.trajectory is not None
-        assert episode.trajectory.visited.shape == (episode.length + 1, 27)
-        seen = np.pad(episode.trajectory.observations, ((0, 0), (0, 84)))
+        seen = episode.trajectory.observations
+        assert seen.shape == (episode.length, 111) and seen[:, :27].all() and not seen[:, 27:].any()
         np.testing.assert_allclose(episode.trajectory.actions, policy.act(seen), atol=1e-5)
+
+
+def test_the_ant_is_built_as_the_policy_reads_it() -> None:
+    """The same ant whatever is read of it: without contact forces, with them, or with zeros in their place."""
+    played, seen = dict[int, Episode](), dict[int, np.ndarray[Any, Any]]()
+    for size in (27, 105, 111, 27):
+        policy = make_policy("Ant-v5", inputs=size)
+        constant = replace(policy, layers=tuple((0 * weight, 0 * offset + 0.3) for weight, offset in policy.layers))
+        (played[size],) = run_block("Ant-v5", constant, SEEDS[:1], record=True)
+        assert played[size].trajectory is not None
+        seen[size] = played[size].trajectory.observations
+        assert seen[size].shape == (played[size].length, size)
+    assert np.abs(seen[105][:, 27:]).max() > 0 and np.abs(seen[105][:, 27:]).max() <= 1
+    for size in (105, 111):
+        assert played[size].total_reward == played[27].total_reward
+        np.testing.assert_array_equal(seen[size][:, :27], seen[27])
 
 
 def test_random_actions_need_bounds() -> None:

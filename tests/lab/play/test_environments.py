@@ -18,6 +18,12 @@ stochastic = pytest.mark.parametrize("env_id", STOCHASTIC)
 class TestMakeEnvironment:
     def test_ant_is_built_without_contact_forces(self) -> None:
         assert uw.make_environment("Ant-v5").observation_space.shape == (27,)
+        for size in (27, 105, 111):
+            assert uw.make_environment("Ant-v5", size).observation_space.shape == (size,)
+        with pytest.raises(uw.RolloutError, match="Ant-v5: expected 50 numbers .* has 27 or 105 or 111"):
+            uw.make_environment("Ant-v5", 50)
+        with pytest.raises(uw.RolloutError, match=r"Hopper-v5: expected 12 numbers .* has shape \(11,\)"):
+            uw.make_environment("Hopper-v5", 12)
 
     def test_a_known_warning_of_mujoco_is_not_shown(self, capfd: pytest.CaptureFixture[str]) -> None:
         with warnings.catch_warnings():
@@ -44,7 +50,7 @@ class TestMakeEnvironment:
         (tmp_path / "plant_of_a_test.py").write_text(code)
         monkeypatch.syspath_prepend(tmp_path)
         assert uw.make_environment("plant_of_a_test:build").observation_space.shape == (4,)
-        assert environment_spaces("plant_of_a_test:build") == (4, 2, True, 0)
+        assert environment_spaces("plant_of_a_test:build") == ((4,), 2, True)
         layer = (np.ones((4, 2), np.float32), np.zeros(2, np.float32))
         policy = uw.Policy("categorical", (layer,), observation_mean=np.zeros(4), observation_scale=np.ones(4))
         monkeypatch.setattr(sys, "path", sys.path[1:])  # workers begin without it
@@ -70,10 +76,9 @@ class TestMakeEnvironment:
 
 class TestSpaces:
     def test_what_a_policy_must_know(self) -> None:
-        assert environment_spaces("Hopper-v5") == (11, 3, False, 0)
-        assert environment_spaces("MountainCar-v0") == (2, 3, True, 0)
-        ant = environment_spaces("Ant-v5")
-        assert ant == (27, 8, False, 84) and ant.readable_sizes == (27, 111)
+        assert environment_spaces("Hopper-v5") == ((11,), 3, False)
+        assert environment_spaces("MountainCar-v0") == ((2,), 3, True)
+        assert environment_spaces("Ant-v5") == ((27, 105, 111), 8, False)
 
     def test_nothing_stays_open(self) -> None:
         before = Counted.open_ones

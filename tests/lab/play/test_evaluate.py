@@ -2,6 +2,7 @@ import json
 from pathlib import Path
 from typing import Any
 
+import gymnasium
 import h5py
 import numpy as np
 import pytest
@@ -153,8 +154,41 @@ def test_a_file_of_d4rls_ant(tmp_path: Path) -> None:
     assert np.isfinite(evaluation.returns).all() and evaluation.score is not None
     with pytest.raises(uw.RolloutError, match="expects 111 observations, but Walker2d-v5 has 17"):
         uw.evaluate(result.policy, "Walker2d-v5", 2)
-    with pytest.raises(uw.RolloutError, match="policy 0 expects 105 observations, but Ant-v5 has 27 .*or 111"):
-        uw.evaluate(make_policy("Ant-v5", inputs=105), "Ant-v5", 2)
+    with pytest.raises(uw.RolloutError, match="policy 0 expects 50 observations, but Ant-v5 has 27 or 105 or 111"):
+        uw.evaluate(make_policy("Ant-v5", inputs=50), "Ant-v5", 2)
+
+
+@pytest.mark.slow
+def test_the_ant_that_others_have() -> None:
+    """Data with contact forces, as Gymnasium's own build records them: trained on, and evaluated in the same environment."""
+    environment = gymnasium.make("Ant-v5")
+    environment.action_space.seed(0)
+    episodes = []
+    for seed in range(3):
+        visited, actions, rewards, ended = [environment.reset(seed=seed)[0]], [], [], False
+        while not ended and len(rewards) < 200:
+            actions.append(environment.action_space.sample())
+            seen, reward, ended, _, _ = environment.step(actions[-1])
+            visited.append(seen)
+            rewards.append(reward)
+        made = {"observations": visited[:-1], "next_observations": visited[1:], "actions": actions, "rewards": rewards}
+        episodes.append({**made, "terminated": ended, "truncated": not ended})
+    dataset = uw.Dataset.from_episodes(episodes).with_metadata(env_id="Ant-v5")
+    assert dataset.observations.shape[1] == 105
+    check_environment("Ant-v5", dataset)
+    config = uw.algorithm_config("bc", hidden_units=(8,), batch_size=8)
+    (result,) = uw.train(dataset, [uw.Run(config)], num_updates=4, evaluate_every=4)
+    (again,) = uw.evaluate([result.policy], "Ant-v5", workers=1)
+    assert result.points[-1]["returns"] == [round(value, 4) for value in again.returns.tolist()]
+    other = uw.Dataset.from_arrays(
+        observations=dataset.observations[:, :50],
+        actions=dataset.actions,
+        rewards=dataset.rewards,
+        terminated=dataset.terminated,
+        truncated=dataset.truncated,
+    )
+    with pytest.raises(uw.RolloutError, match=r"Ant-v5 has \(27,\) or \(105,\) or \(111,\), but .* has \(50,\)"):
+        check_environment("Ant-v5", other)
 
 
 @pytest.mark.parametrize("workers", [1, 2])

@@ -103,7 +103,8 @@ def play(block: Block) -> list[Episode]:
 
         gymnasium.registry[block.registration.id] = block.registration
     try:
-        with borrow_environments(block.env_id, min(block.lanes, len(block.episode_seeds))) as environments:
+        size = None if block.policy is None else block.policy.observation_size
+        with borrow_environments(block.env_id, size, min(block.lanes, len(block.episode_seeds))) as environments:
             return _play_in_lockstep(block, environments)
     except UpweightError:
         raise
@@ -112,14 +113,11 @@ def play(block: Block) -> list[Episode]:
 
 
 def _play_in_lockstep(block: Block, environments: list[Any]) -> list[Episode]:
-    policy, seeds = block.policy, block.episode_seeds
-    draws = block.stochastic or policy is None
+    seeds, draws = block.episode_seeds, block.stochastic or block.policy is None
     limit = None if has_time_limit(environments[0]) else MOST_STEPS
     lanes = [_Lane(environment, number, draws, block.record, limit) for number, environment in enumerate(environments)]
     choose = _chooser(block, environments[0].action_space)
-    shape = environments[0].observation_space.shape
-    inputs = np.zeros((block.lanes, *(shape if policy is None else (policy.observation_size,))), np.float32)
-    rows = inputs if policy is None else inputs[:, : shape[0]]  # what may follow stays zero (ZEROS_IN_D4RL)
+    rows = np.zeros((block.lanes, *environments[0].observation_space.shape), np.float32)
     generators = [np.random.default_rng(0) for _ in range(block.lanes)]  # the unused lanes' stay
     episodes: list[Episode | None] = [None] * len(seeds)
     upcoming = iter(range(len(seeds)))
@@ -135,7 +133,7 @@ def _play_in_lockstep(block: Block, environments: list[Any]) -> list[Episode]:
 
     playing = [lane for lane in lanes if start_next(lane)]
     while playing:
-        actions = choose(inputs, generators)
+        actions = choose(rows, generators)
         done = [lane for lane in playing if lane.step(actions, rows)]
         for lane in done:
             episodes[lane.episode] = lane.finish()
@@ -204,33 +202,35 @@ def _chooser(block: Block, space: Any) -> Chooser:
 
 
 # ---- environments, kept for the next block ------------------------------------------------------------------------------
-_idle: dict[str, tuple[Any, list[Any]]] = {}  # what the last block left: {id: (its registration, environments)}
+# What the last block left: {id and number of observations: (registration of the id, environments)}.
+_idle: dict[tuple[str, int | None], tuple[Any, list[Any]]] = {}
 
 
 @contextmanager
-def borrow_environments(env_id: str, count: int) -> Iterator[list[Any]]:
-    """``count`` environments, taken from those of an earlier block where possible: building one takes as long as
-    hundreds of steps. Every episode starts with a seeded reset, which leaves nothing of the episode before."""
-    spec = find_spec(env_id)
-    registered, environments = _idle.pop(env_id, (spec, []))
+def borrow_environments(env_id: str, observation_size: int | None, count: int) -> Iterator[list[Any]]:
+    """``count`` environments as :func:`make_environment` builds them, taken from those of an earlier block where possible:
+    building one takes as long as hundreds of steps. Every episode starts with a seeded reset, which leaves nothing of the
+    episode before."""
+    spec, kind = find_spec(env_id), (env_id, observation_size)
+    registered, environments = _idle.pop(kind, (spec, []))
     if registered != spec:  # the id has a new meaning
         _close(environments)
     try:
         while len(environments) < count:
-            environments.append(make_environment(env_id))
+            environments.append(make_environment(env_id, observation_size))
         yield environments[:count]
     except BaseException:
         _close(environments)
         raise
     close_idle_environments()
-    _idle[env_id] = (spec, environments)
+    _idle[kind] = (spec, environments)
 
 
 @atexit.register
 def close_idle_environments() -> None:
     """Close what is kept for the next block."""
-    for env_id in list(_idle):
-        _close(_idle.pop(env_id, (None, []))[1])
+    for kind in list(_idle):
+        _close(_idle.pop(kind, (None, []))[1])
 
 
 def _close(environments: list[Any]) -> None:

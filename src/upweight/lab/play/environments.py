@@ -21,13 +21,24 @@ STOCHASTIC = {
     "upweight/StochasticMountainCar-v0": "MountainCar-v0",
 }
 _MAZE_ENTRY = "upweight.lab.play.ant_maze:AntMaze"
-_SETTINGS: dict[str, dict[str, Any]] = {
-    "Ant-v5": {"include_cfrc_ext_in_observation": False},  # 27 numbers instead of 105: without contact forces
-}
-# D4RL's ant has 111 observations: these 27, and 84 contact forces that its version of MuJoCo left at zero. A policy trained on
-# such files may play here too: it reads the environment's numbers, then zeros.
-ZEROS_IN_D4RL = {"Ant-v5": 84}
+_FORCES = "include_cfrc_ext_in_observation"
 _KNOWN_WARNINGS = ("settotalmass",)  # of HalfCheetah's model file, since MuJoCo 4
+
+
+class _Build(NamedTuple):
+    """One way to build an environment."""
+
+    settings: dict[str, Any]
+    zeros: int  # numbers after its own observations, all of them 0
+
+
+_USUAL = _Build({}, 0)
+# Environments that have several kinds of observations, by how many numbers these are; the usual one is the first. Ant has 27
+# without contact forces and 105 with them, as Gymnasium builds it. D4RL's ant has 111: the same 27, and 84 contact forces that
+# its version of MuJoCo left at zero.
+_BUILDS = {
+    "Ant-v5": {27: _Build({_FORCES: False}, 0), 105: _Build({_FORCES: True}, 0), 111: _Build({_FORCES: False}, 84)}
+}
 
 
 def register_environments() -> None:
@@ -63,24 +74,47 @@ def register_environments() -> None:
                 gymnasium.register(env_id, _MAZE_ENTRY, max_episode_steps=settings.max_steps, kwargs=own)
 
 
-def make_environment(env_id: str) -> Any:
+def make_environment(env_id: str, observation_size: int | None = None) -> Any:
     """A ``gymnasium.Env`` with its time limit, as every part of this package sees it: of an id, or of ``module:function``.
+
+    ``observation_size``: how many numbers an observation must have. ``Ant-v5`` is built with 27 unless this is 105 (with contact
+    forces, as Gymnasium builds it) or 111 (D4RL's files: the 27, then zeros); others have the number that they have.
 
     Examples:
         >>> uw.make_environment("upweight/StochasticCartPole-v1").action_space
         Discrete(2)
     """
     spec = find_spec(env_id)
-    gymnasium = _gymnasium()
+    builds, gymnasium = _BUILDS.get(spec.id, {}), _gymnasium()
+    build = builds.get(observation_size or next(iter(builds), 0), _USUAL)
     try:
         with _known_warnings_silenced(spec):
-            return gymnasium.make(spec, disable_env_checker=True, **_SETTINGS.get(spec.id, {}))
+            environment = gymnasium.make(spec, disable_env_checker=True, **build.settings)
     except gymnasium.error.DependencyNotInstalled as error:
         if "mujoco" in str(error).lower():
             raise MissingExtraError(f"the environment {env_id}", "mujoco", "mujoco") from None
         raise RolloutError(f"{env_id}: {error}") from None
     except Exception as error:
         raise RolloutError(f"{env_id}: cannot be built ({type(error).__name__}: {error})") from error
+    if build.zeros:
+        environment = _with_zeros(environment, build.zeros)
+    shape = environment.observation_space.shape
+    if observation_size is not None and shape != (observation_size,):
+        close_environment(environment)
+        has = " or ".join(map(str, builds)) if builds else f"shape {shape}"
+        raise RolloutError(f"{env_id}: expected {observation_size} numbers in an observation, but it has {has}")
+    return environment
+
+
+def _with_zeros(environment: Any, count: int) -> Any:
+    """The environment with so many zeros after its observations."""
+    gymnasium, own, zeros = (
+        _gymnasium(),
+        environment.observation_space,
+        np.zeros(count, environment.observation_space.dtype),
+    )
+    space = gymnasium.spaces.Box(np.append(own.low, zeros), np.append(own.high, zeros), dtype=own.dtype)
+    return gymnasium.wrappers.TransformObservation(environment, lambda seen: np.concatenate((seen, zeros)), space)
 
 
 def close_environment(environment: Any) -> None:
@@ -127,19 +161,9 @@ def _builder(env_id: Any) -> Any:
 class Spaces(NamedTuple):
     """What a policy must know of an environment."""
 
-    observation_size: int
+    observation_sizes: tuple[int, ...]  # numbers in an observation: the usual one, and others that it can be built with
     action_size: int  # numbers per action or, if discrete, actions to choose from: 0, 1, ...
     is_discrete: bool
-    zeros: int  # numbers that D4RL's files have after the observations, all of them 0
-
-    @property
-    def readable_sizes(self) -> tuple[int, ...]:
-        """Numbers of inputs that a policy may have here."""
-        return (self.observation_size, self.observation_size + self.zeros) if self.zeros else (self.observation_size,)
-
-    def describe_observations(self) -> str:
-        more = f" (or {self.readable_sizes[1]}, with the zeros of D4RL's files)" if self.zeros else ""
-        return f"{self.observation_size}{more}"
 
 
 def environment_spaces(env_id: str) -> Spaces:
@@ -158,7 +182,12 @@ def environment_spaces(env_id: str) -> Spaces:
             f"gymnasium.wrappers.TransformAction, which can add {actions.start}"
         )
     size = int(actions.n) if is_discrete else actions.shape[0]
-    return Spaces(observations.shape[0], size, is_discrete, ZEROS_IN_D4RL.get(find_spec(env_id).id, 0))
+    return Spaces(tuple(_BUILDS.get(find_spec(env_id).id, observations.shape)), size, is_discrete)
+
+
+def num_zeros(env_id: str, observation_size: int) -> int:
+    """How many zeros stand at the end of an environment's observations of this size."""
+    return _BUILDS.get(find_spec(env_id).id, {}).get(observation_size, _USUAL).zeros
 
 
 def random_action(space: Any, rng: np.random.Generator) -> Any:

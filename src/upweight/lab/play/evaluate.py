@@ -234,10 +234,10 @@ def _check_fit(
     spaces: Spaces, env_id: str, name: str, observation_size: int, action_size: int, is_discrete: bool
 ) -> None:
     """Refuse a policy that cannot read the environment's observations or give its actions."""
-    if observation_size not in spaces.readable_sizes:
+    if observation_size not in spaces.observation_sizes:
+        sizes = " or ".join(map(str, spaces.observation_sizes))
         raise RolloutError(
-            f"{name} expects {observation_size} observations, but {env_id} has {spaces.describe_observations()}; "
-            "was it trained on another task?"
+            f"{name} expects {observation_size} observations, but {env_id} has {sizes}; was it trained on another task?"
         )
     if spaces.is_discrete != is_discrete:
         have, need = ("discrete", "continuous") if is_discrete else ("continuous", "discrete")

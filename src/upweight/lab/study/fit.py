@@ -8,7 +8,7 @@ import numpy as np
 from upweight.base.errors import RolloutError, UpweightWarning
 from upweight.data.action_codes import codes_note
 from upweight.data.dataset import Dataset
-from upweight.lab.play.environments import environment_spaces
+from upweight.lab.play.environments import environment_spaces, num_zeros
 from upweight.lab.recipes.recipe import find_recipe
 from upweight.lab.recipes.tasks import CLASSIC_TASKS
 from upweight.lab.train.prepare import action_size
@@ -45,10 +45,10 @@ def check_environment(env_id: str, dataset: Dataset) -> None:
     """Whether policies trained on the dataset can play in the environment."""
     spaces = environment_spaces(env_id)
     shape = dataset.observation_shape or (1,)
-    fits = len(shape) == 1 and shape[0] in spaces.readable_sizes
-    _compare("observations", shape if fits else (spaces.observation_size,), shape, env_id, dataset)
-    if shape[0] > spaces.observation_size:
-        _check_zeros(env_id, dataset, spaces.observation_size)
+    shapes = [(size,) for size in spaces.observation_sizes]
+    _compare("observations", shape if shape in shapes else " or ".join(map(str, shapes)), shape, env_id, dataset)
+    if count := num_zeros(env_id, shape[0]):
+        _check_zeros(env_id, dataset, shape[0] - count)
     kinds = {True: "discrete", False: "continuous"}
     if spaces.is_discrete and (note := codes_note(dataset)) is not None:
         raise RolloutError(f"kind of actions: {env_id} has discrete ones. {note}")
