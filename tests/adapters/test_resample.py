@@ -75,7 +75,7 @@ def test_a_size_that_loses_too_much_is_refused() -> None:
 
 @pytest.mark.parametrize(
     ("options", "message"),
-    [({"steps": 0}, "steps: expected a whole number"), ({"may_lose": 1.0}, "may_lose: expected a share")],
+    [({"steps": 0}, "steps: expected a whole number"), ({"may_lose": 1.0}, "may_lose: expected a number")],
 )
 def test_bad_options(options: dict[str, float], message: str) -> None:
     with pytest.raises(uw.AdapterError, match=message):

@@ -280,7 +280,7 @@ class TestTrain:
         assert run("train", files / "mixed.npz", *options, "-o", files / "all", "--json") == 0
         assert json.loads(capsys.readouterr().out)[0]["agreement"]["held_out"] is False
         assert run("train", files / "mixed.npz", *options, "--holdout", 10, "-o", files / "other") == 2
-        assert "holdout: expected a share between 0 and 1" in capsys.readouterr().err
+        assert "holdout: expected a number above 0 and below 1" in capsys.readouterr().err
         assert not (files / "other").exists()
 
     def test_everything_with_everything(self, files: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -627,7 +627,10 @@ class TestAsAProcess:
             "--port: needs --serve, which shows the page instead of writing it",
         ),
         (["sweep", "demo"], "-o: expected a folder to keep results in; only --plan needs none"),
-        (["explore", "good.hdf5", "--serve", "--port", "99999999"], "expected a port from 0 to 65535, found 99999999"),
+        (
+            ["explore", "good.hdf5", "--serve", "--port", "99999999"],
+            "--port): expected a whole number from 0 to 65,535",
+        ),
     ],
 )
 def test_errors_say_what_to_do(

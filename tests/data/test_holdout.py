@@ -41,11 +41,11 @@ def test_episodes_may_be_named() -> None:
 @pytest.mark.parametrize(
     ("count", "holdout", "message"),
     [
-        (4, 0.0, "holdout: expected a share between 0 and 1, such as 0.2, or episodes, found 0.0"),
-        (4, 1, "holdout: expected a share between 0 and 1"),
-        (4, float("nan"), "holdout: expected a share between 0 and 1"),
-        (4, True, "holdout: expected a share between 0 and 1"),
-        (4, "0.2", "holdout: expected a share between 0 and 1, such as 0.2, or episodes, found '0.2'"),
+        (4, 0.0, "holdout: expected a number above 0 and below 1, found 0.0; .*episodes"),
+        (4, 1, "holdout: expected a number above 0 and below 1"),
+        (4, float("nan"), "holdout: expected a number above 0 and below 1"),
+        (4, True, "holdout: expected a number above 0 and below 1"),
+        (4, "0.2", "holdout: expected a number above 0 and below 1, found '0.2'"),
         (1, 0.2, "holdout: expected at least two episodes, one to learn from, found 1"),
         (2, [0, 1], "holdout: names all 2 episodes"),
         (2, [5], "holdout: expected episode indices below 2, found 5"),

@@ -205,9 +205,7 @@ def test_unknown_formats_suffixes_and_options(path: Path, tmp_path: Path) -> Non
         uw.load(path, colour="red")
     with pytest.raises(uw.DatasetError, match="no such option 'horizn'; did you mean 'horizon'"):
         uw.load(path, horizn=3)
-    with pytest.raises(
-        uw.DatasetError, match="'episode'; it is for tables, and this is D4RL HDF5, .*leave it out"
-    ):
+    with pytest.raises(uw.DatasetError, match="'episode'; it is for tables, and this is D4RL HDF5, .*leave it out"):
         uw.load(path, episode="stay")
     with pytest.raises(uw.DatasetError, match="cannot tell the format from the suffix '.csv'"):
         uw.save(random_dataset(), tmp_path / "a.csv")

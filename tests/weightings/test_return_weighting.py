@@ -71,5 +71,5 @@ def test_an_episode_that_cannot_be_drawn_does_not_set_the_scale() -> None:
 
 @pytest.mark.parametrize("temperature", [0, -0.1, float("nan"), float("inf"), "0.1", None, True])
 def test_bad_temperatures(temperature: float) -> None:
-    with pytest.raises(uw.WeightingError, match="temperature above 0"):
+    with pytest.raises(uw.WeightingError, match="temperature: expected a number above 0"):
         uw.ReturnWeighting(temperature)

@@ -78,8 +78,8 @@ def batches(
         >>> next(batches).observations.shape
         (4, 1)
     """
-    whole_number("batch_size", batch_size, least=1, error=AdapterError)
-    whole_number("prefetch", prefetch, least=0, error=AdapterError)
+    batch_size = whole_number("batch_size", batch_size, least=1, error=AdapterError)
+    prefetch = whole_number("prefetch", prefetch, least=0, error=AdapterError)
     convert = _converter(arrays, device)
     given = as_dataset(dataset)
     return Batches(given, Draws.of(given, weighting, seed), convert, batch_size, prefetch)

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from upweight.adapters.draws import GivenWeighting, episode_weights
-from upweight.base.checks import whole_number
+from upweight.base.checks import finite_number, whole_number
 from upweight.base.errors import AdapterError
 from upweight.data.dataset import Dataset
 from upweight.data.given import AnyDataset, as_dataset
@@ -50,10 +50,9 @@ def resample(
     """
     data = as_dataset(dataset)
     weights = episode_weights(data, weighting)
-    wanted = int(data.num_transitions.sum()) if steps is None else steps
-    whole_number("steps", wanted, least=1, error=AdapterError)
-    if not 0 <= may_lose < 1:
-        raise AdapterError(f"may_lose: expected a share of at least 0 and below 1, found {may_lose!r}")
+    wanted = data.num_transitions.sum() if steps is None else steps
+    wanted = whole_number("steps", wanted, least=1, error=AdapterError)
+    may_lose = finite_number("may_lose", may_lose, least=0, below=1, error=AdapterError)
     expected = weights * (wanted / float(weights @ data.num_transitions))  # [N]
     copies = _copies(expected, np.random.default_rng(seed))
     effective = effective_episodes(weights)

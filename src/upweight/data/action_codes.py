@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from upweight.base.checks import whole_number
 from upweight.base.errors import DatasetError
 from upweight.data.columns import Array, Column, Index
 
@@ -48,21 +49,20 @@ def check_codes(actions: Array, num_actions: int | None, *, source: str) -> None
         )
 
 
-def as_discrete(num_actions: int | None, actions: Column, *, source: str) -> Column:
-    """The actions, of which there are ``num_actions`` (None: not known), as whole numbers.
+def as_discrete(num_actions: int | None, actions: Column, *, source: str) -> tuple[int | None, Column]:
+    """How many actions there are (None: not known), and the actions as whole numbers.
 
     A number that cannot be is refused; whether all actions are whole numbers below it shows when they are read.
     """
     if num_actions is None:
-        return actions
-    if isinstance(num_actions, bool) or not isinstance(num_actions, int) or num_actions < 1:
-        raise DatasetError(f"{source}: num_actions: expected a whole number of at least 1, found {num_actions!r}")
+        return None, actions
+    count = whole_number(f"{source}: num_actions", num_actions, least=1, error=DatasetError)
     if actions.shape[1:] not in {(), (1,)}:
         raise DatasetError(
             f"{source}: num_actions: expected actions of one whole number per step, found {actions.dtype} of shape "
             f"{actions.shape[1:]}; leave it out for others"
         )
-    return CodesColumn(actions, source) if actions.dtype.kind == "f" else actions
+    return count, CodesColumn(actions, source) if actions.dtype.kind == "f" else actions
 
 
 def unused_note(dataset: "Dataset") -> str | None:

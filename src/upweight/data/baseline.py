@@ -18,6 +18,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from upweight.base.checks import finite_number
 from upweight.base.errors import UpweightWarning, WeightingError
 
 _EPISODES_PER_COEFFICIENT = 2  # with fewer, least squares follows more than half of the noise
@@ -90,9 +91,10 @@ class RidgeBaseline:
     penalties: tuple[float, ...] = tuple(10.0 ** (power / 2) for power in range(-4, 13))
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "penalties", tuple(self.penalties))
-        if not self.penalties or not all(0 < penalty < math.inf for penalty in self.penalties):
-            raise WeightingError(f"penalties: expected one or more numbers above 0, found {self.penalties!r}")
+        given = (finite_number("penalties", each, above=0, error=WeightingError) for each in self.penalties)
+        object.__setattr__(self, "penalties", tuple(given))
+        if not self.penalties:
+            raise WeightingError("penalties: expected one or more numbers above 0, found none")
 
     def __call__(self, initial_observations: NDArray[Any], returns: NDArray[np.float64]) -> NDArray[np.float64]:
         return self._fit(initial_observations, returns)[0]

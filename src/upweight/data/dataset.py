@@ -9,6 +9,7 @@ from typing import Any, NamedTuple, Unpack
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from upweight.base.checks import finite_number
 from upweight.base.errors import DatasetError, naming_memory
 from upweight.base.text import Shown
 from upweight.data import table, trajectories, validate
@@ -159,7 +160,7 @@ class Dataset(Shown):
             count = episodes.num_steps
             rewards = ArrayColumn(validate.as_rewards(rewards, key="rewards", num_steps=count, source=source))
         validate.check_columns(episodes, observations, actions, rewards, next_observations, source=source)
-        actions = as_discrete(num_actions, actions, source=source)
+        num_actions, actions = as_discrete(num_actions, actions, source=source)
         given = (observations, actions, rewards, next_observations, flags)
         return cls(
             episodes=episodes,
@@ -351,11 +352,9 @@ class Dataset(Shown):
 
     def split(self, fraction: float, *, seed: int) -> tuple["Dataset", "Dataset"]:
         """Two disjoint random parts by episodes; the first gets ``round(fraction * N)``, each at least one."""
-        if not 0 < fraction < 1 or self.num_episodes < 2:
-            raise DatasetError(
-                f"{self.source}: expected a fraction between 0 and 1 and at least two episodes to split, "
-                f"found fraction {fraction} and {self.num_episodes} episodes"
-            )
+        fraction = finite_number(f"{self.source}: fraction", fraction, above=0, below=1, error=DatasetError)
+        if self.num_episodes < 2:
+            raise DatasetError(f"{self.source}: expected at least two episodes to split, found {self.num_episodes}")
         size = min(max(1, round(fraction * self.num_episodes)), self.num_episodes - 1)
         order = np.random.default_rng(seed).permutation(self.num_episodes)
         return self.subset(np.sort(order[:size])), self.subset(np.sort(order[size:]))
@@ -389,8 +388,8 @@ class Dataset(Shown):
 
     def with_num_actions(self, num_actions: int | None) -> "Dataset":
         """The same dataset, told how many discrete actions there are; it may not show all, or store them as floats."""
-        actions = as_discrete(num_actions, self.columns["actions"], source=self.source)
-        return replace(self, num_actions=num_actions, columns={**self.columns, "actions": actions})
+        count, actions = as_discrete(num_actions, self.columns["actions"], source=self.source)
+        return replace(self, num_actions=count, columns={**self.columns, "actions": actions})
 
     def with_metadata(self, **entries: Any) -> "Dataset":
         """The same dataset with more (JSON-able) metadata."""

@@ -3,6 +3,7 @@
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from upweight.base.checks import finite_number
 from upweight.base.errors import DatasetError
 from upweight.data.dataset import Dataset
 from upweight.data.validate import as_episode_index
@@ -21,15 +22,19 @@ def held_out_episodes(dataset: Dataset, holdout: float | ArrayLike) -> NDArray[n
         if len(held) == count:
             raise DatasetError(f"{source}: holdout: names all {count} episodes, and leaves none to learn from")
         return held
-    if isinstance(holdout, bool) or not isinstance(holdout, int | float) or not 0 < holdout < 1:
-        raise DatasetError(
-            f"{source}: holdout: expected a share between 0 and 1, such as 0.2, or episodes, found {holdout!r}"
-        )
+    share = finite_number(
+        f"{source}: holdout",
+        holdout,
+        above=0,
+        below=1,
+        advice="give a share such as 0.2, or the episodes",
+        error=DatasetError,
+    )
     if count < 2:
         raise DatasetError(f"{source}: holdout: expected at least two episodes, one to learn from, found {count}")
     order = np.random.default_rng(_SEED).permutation(count)
     if dataset.labels is not None:
         order = order[np.argsort(dataset.labels[order], kind="stable")]
-    wanted = min(max(1, round(holdout * count)), count - 1)
+    wanted = min(max(1, round(share * count)), count - 1)
     steps = np.diff(np.arange(count + 1) * wanted // count)  # [N] of 0 and 1, evenly spread
     return np.sort(order[steps > 0])

@@ -6,6 +6,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from upweight.base.checks import finite_number, whole_number
 from upweight.base.errors import DatasetError
 from upweight.data.columns import Column, ConcatenatedColumn, ShiftedColumn
 from upweight.data.dataset import Dataset
@@ -92,11 +93,9 @@ def mix(
         >>> uw.mix(good, poor, fraction=0.25, num_steps=12, seed=0).labels
         array(['expert', 'expert', 'novice', 'novice'], dtype='<U6')
     """
-    if not 0 <= fraction <= 1 or num_steps < 1:
-        raise DatasetError(
-            f"mix: expected a fraction between 0 and 1 and at least one step, "
-            f"found fraction {fraction} and {num_steps} steps"
-        )
+    fraction = finite_number("fraction", fraction, least=0, most=1, error=DatasetError)
+    num_steps = whole_number("num_steps", num_steps, least=1, error=DatasetError)
+    seed = whole_number("seed", seed, least=0, error=DatasetError)
     good, poor = as_dataset(good), as_dataset(poor)
     rng_good, rng_poor = np.random.default_rng(seed).spawn(2)
     good_target = round(fraction * num_steps)

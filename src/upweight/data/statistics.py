@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from upweight.base.checks import finite_number
 from upweight.base.errors import WeightingError
 
 
@@ -132,8 +133,7 @@ def hoeffding_radius(weights: ArrayLike, *, return_range: float, confidence: flo
         >>> round(uw.hoeffding_radius(uw.Uniform()(ds), return_range=7), 2)
         3.36
     """
-    if not 0 < confidence < 1:
-        raise WeightingError(f"expected a confidence between 0 and 1, found {confidence}")
+    confidence = finite_number("confidence", confidence, above=0, below=1, error=WeightingError)
     return return_range * math.sqrt(math.log(2.0 / (1.0 - confidence)) / (2.0 * effective_episodes(weights)))
 
 

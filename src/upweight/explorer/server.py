@@ -9,6 +9,7 @@ from http import HTTPStatus
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
+from upweight.base.checks import whole_number
 from upweight.base.errors import ConfigError
 
 _HOST, _LAST_PORT = "127.0.0.1", 65535
@@ -26,8 +27,7 @@ class PageServer(ThreadingHTTPServer):
     daemon_threads = True
 
     def __init__(self, page: str, episode: Callable[[int], dict[str, Any]], count: int, port: int = 0) -> None:
-        if not 0 <= port <= _LAST_PORT:
-            raise ConfigError(f"expected a port from 0 to {_LAST_PORT}, found {port}")
+        port = whole_number("port (--port)", port, least=0, most=_LAST_PORT, error=ConfigError)
         super().__init__((_HOST, port), _Handler)
         self._page, self._episode, self._count = page.encode(), episode, count
         self._token = secrets.token_urlsafe(24)

@@ -91,7 +91,7 @@ def load(
         dataset = dataset.with_num_actions(num_actions)
     if horizon is None:
         return dataset
-    whole_number("horizon", horizon, least=1, error=DatasetError)
+    horizon = whole_number("horizon", horizon, least=1, error=DatasetError)
     return dataset.mark_incomplete(np.flatnonzero(dataset.episodes.truncated & (dataset.lengths < horizon)))
 
 

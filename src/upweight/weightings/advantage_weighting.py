@@ -16,7 +16,7 @@ from upweight.base.errors import UpweightWarning, WeightingError
 from upweight.base.names import hint
 from upweight.data.baseline import LinearBaseline, RidgeBaseline
 from upweight.data.dataset import Dataset
-from upweight.weightings.boltzmann import boltzmann, check_temperature, min_max
+from upweight.weightings.boltzmann import boltzmann, checked_temperature, min_max
 from upweight.weightings.weighting import Weighting
 
 Baseline = Callable[[NDArray[Any], NDArray[np.float64]], NDArray[np.float64]]
@@ -48,7 +48,7 @@ class AdvantageWeighting(Weighting):
     name: ClassVar[str] = "aw"
 
     def __post_init__(self) -> None:
-        check_temperature(self.temperature)
+        object.__setattr__(self, "temperature", checked_temperature(self.temperature))
         if isinstance(self.baseline, str):
             if self.baseline not in _BASELINES:
                 raise WeightingError(f"unknown baseline {self.baseline!r}; {hint(self.baseline, _BASELINES)}")

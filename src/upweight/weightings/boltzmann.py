@@ -1,21 +1,16 @@
 r"""The softmax both RW and AW end with: min-max, divide by the temperature, exponentiate."""
 
-import math
-
 import numpy as np
 from numpy.typing import NDArray
 
+from upweight.base.checks import finite_number
 from upweight.base.errors import WeightingError
 
 
-def check_temperature(temperature: float) -> None:
-    """Refuse a temperature the softmax has no meaning for."""
-    valid = isinstance(temperature, int | float) and not isinstance(temperature, bool)
-    if not valid or not 0 < temperature < math.inf:
-        raise WeightingError(
-            f"expected a temperature above 0 (towards 0 only the best episode counts, "
-            f"large values mean uniform; the paper uses 0.1), found {temperature!r}"
-        )
+def checked_temperature(temperature: float) -> float:
+    """A temperature that the softmax has a meaning for."""
+    advice = "towards 0 only the best episode counts, large values mean uniform; the paper uses 0.1"
+    return finite_number("temperature", temperature, above=0, advice=advice, error=WeightingError)
 
 
 def min_max(values: NDArray[np.float64], *, negligible: float = 0.0) -> NDArray[np.float64]:

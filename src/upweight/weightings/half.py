@@ -9,6 +9,7 @@ from typing import ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
+from upweight.base.checks import finite_number
 from upweight.base.errors import WeightingError
 from upweight.data.dataset import Dataset
 from upweight.weightings.weighting import Weighting
@@ -35,6 +36,8 @@ class Half(Weighting):
     def __post_init__(self) -> None:
         if self.threshold is not None and self.high is not None:
             raise WeightingError("Half splits by a return threshold or by labels: give threshold or high, not both")
+        if self.threshold is not None:
+            object.__setattr__(self, "threshold", finite_number("threshold", self.threshold, error=WeightingError))
 
     @property
     def uses_returns(self) -> bool:

@@ -7,7 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from upweight.data.dataset import Dataset
-from upweight.weightings.boltzmann import boltzmann, check_temperature, min_max
+from upweight.weightings.boltzmann import boltzmann, checked_temperature, min_max
 from upweight.weightings.weighting import Weighting
 
 
@@ -29,7 +29,7 @@ class ReturnWeighting(Weighting):
     name: ClassVar[str] = "rw"
 
     def __post_init__(self) -> None:
-        check_temperature(self.temperature)
+        object.__setattr__(self, "temperature", checked_temperature(self.temperature))
 
     def weigh(self, dataset: Dataset, eligible: NDArray[np.int64]) -> NDArray[np.float64]:
         return boltzmann(self.scaled(dataset, eligible), self.temperature)

@@ -6,6 +6,7 @@ from typing import ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
+from upweight.base.checks import finite_number
 from upweight.base.errors import WeightingError
 from upweight.data.dataset import Dataset
 from upweight.weightings.weighting import Weighting
@@ -28,8 +29,8 @@ class TopFraction(Weighting):
     uniform_when_constant: ClassVar[bool] = False
 
     def __post_init__(self) -> None:
-        if not isinstance(self.fraction, int | float) or not 0 < self.fraction <= 1:
-            raise WeightingError(f"expected a fraction of the episodes above 0 and at most 1, found {self.fraction!r}")
+        share = finite_number("fraction", self.fraction, above=0, most=1, error=WeightingError)
+        object.__setattr__(self, "fraction", share)
 
     def weigh(self, dataset: Dataset, eligible: NDArray[np.int64]) -> NDArray[np.float64]:
         count = max(1, int(self.fraction * len(eligible) + 1e-9))  # 1e-9: 0.29 * 100 must keep 29

@@ -66,7 +66,7 @@ def test_an_abstention_is_an_answer(place: Path, capsys: pytest.CaptureFixture[s
     ("options", "message"),
     [
         (["--set", "discont=0.9"], "did you mean 'discount'"),
-        (["--margin", "-1"], "margin: expected a number from 0"),
+        (["--margin", "-1"], "margin: expected a number of at least 0"),
         (["-o", "choice.txt"], "ends in .json"),
         (["--episodes-allowed", "3"], "real episodes need an environment"),
         (["--propensities", "zeros.npy"], "propensities: expected numbers above 0"),

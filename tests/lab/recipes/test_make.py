@@ -190,8 +190,11 @@ def test_from_the_command_line(cache: Path, capsys: pytest.CaptureFixture[str]) 
     [
         (["make", "hopper-exprt", "-o", "x.npz"], "did you mean 'hopper-expert"),
         (["make", "cartpole-random"], "expected the name of a dataset and -o FILE"),
-        (["make", "cartpole-random", "--steps", "0", "-o", "x.npz"], "at least one step"),
-        (["make", "cartpole-random", "--steps", "9", "--seed", "-1", "-o", "x.npz"], "a seed from 0"),
+        (["make", "cartpole-random", "--steps", "0", "-o", "x.npz"], "steps: expected a whole number of at least 1"),
+        (
+            ["make", "cartpole-random", "--steps", "9", "--seed", "-1", "-o", "x.npz"],
+            "seed: expected a whole number from 0",
+        ),
         (["inspect", "hoper-expert"], "no dataset 'hoper-expert'; did you mean 'hopper-expert"),
     ],
 )

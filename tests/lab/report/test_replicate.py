@@ -318,7 +318,7 @@ def test_a_negative_seed_is_an_error_and_not_a_traceback(store: Store, capsys: p
     add_runs(store, "hopper-expert-random-1", "Uniform", around(0.1))
     for command in (["replicate", str(store.path)], ["report", str(store.path), "-o", str(store.path / "out.html")]):
         assert main([*command, "--seed", "-1"]) == 2
-        assert "expected a seed of the bootstrap of 0 or more, found -1" in capsys.readouterr().err
+        assert "seed: expected a whole number of at least 0, found -1" in capsys.readouterr().err
 
 
 def test_help_says_that_packed_files_work(capsys: pytest.CaptureFixture[str]) -> None:

@@ -131,11 +131,11 @@ def test_evaluation_on_the_way_is_no_part_of_a_name(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        (("updates = 10", "updates = 10\nevaluate_every = 0"), r"evaluate_every: expected at least 1, found 0"),
-        (("updates = 10", "updates = 10\nevaluate_every = [5, 0]"), r"evaluate_every: expected at least 1, found 0"),
-        (("updates = 10", "updates = 10\nevaluate_every = [5, '6']"), r"evaluate_every: expected a list of numbers, .*'6'"),
+        (("updates = 10", "updates = 10\nevaluate_every = 0"), r"evaluate_every: expected a whole number from 1 to .*, found 0"),
+        (("updates = 10", "updates = 10\nevaluate_every = [5, 0]"), r"evaluate_every: expected a whole number .*, found 0"),
+        (("updates = 10", "updates = 10\nevaluate_every = [5, '6']"), r"evaluate_every: expected a whole number .*'6'"),
         (("updates = 10", "updates = 10\nevaluate_every = []"), r"evaluate_every: expected at least one, found an empty"),
-        (("updates = 10", "updates = 10\nholdout = 1.0"), r"holdout: expected a share between 0 and 1, such as 0.2"),
+        (("updates = 10", "updates = 10\nholdout = 1.0"), r"holdout: expected a number above 0 and below 1, found 1.0"),
         (("updates = 10", "updates = 10\nholdout = 20"), r"holdout: expected float, found 20"),
         (("updates = 10", "updates = "), r"study\.toml: not a TOML file: .*line 2"),
         (("updates = 10", "updatse = 10"), r"toml: updatse: unknown key; did you mean 'updates'"),
@@ -145,10 +145,10 @@ def test_evaluation_on_the_way_is_no_part_of_a_name(tmp_path: Path) -> None:
         (('name = "study"', "name = 3"), r"toml: name: expected text in quotes, found 3"),
         (("updates = 10", 'updates = "many"'), r"toml: updates: expected int, found 'many'"),
         (("updates = 10", "updates = true"), r"toml: updates: expected int, found True"),
-        (("updates = 10", "updates = 0"), r"toml: updates: expected at least 1, found 0"),
+        (("updates = 10", "updates = 0"), r"toml: updates: expected a whole number from 1 to .*, found 0"),
         (("updates = 10\n", ""), r"grid 1: missing key 'updates'"),
-        (("seeds = [7]", "seeds = []"), r"toml: grid 2: seeds: expected a number of seeds above 0"),
-        (("seeds = [7]", "seeds = [true]"), r"toml: grid 2: seeds: expected a number of seeds"),
+        (("seeds = [7]", "seeds = []"), r"toml: grid 2: seeds: number of seeds: expected a whole number from 1 to"),
+        (("seeds = [7]", "seeds = [true]"), r"toml: grid 2: seeds: seed: expected a whole number .*found True"),
         (('"discrete_bc", {', '"discrete_bd", {'), r"toml: grid 1: algorithms: .*discrete_bc"),
         (("conservative_weight", "conservative_wieght"), r"toml: grid 1: algorithms: .*did you mean 'conservative_weight'"),
         (('"uniform", {', '"unifrom", {'), r"toml: grid 1: weightings: .*did you mean 'uniform'"),
@@ -161,24 +161,24 @@ def test_evaluation_on_the_way_is_no_part_of_a_name(tmp_path: Path) -> None:
         (('"cartpole-random"', '"pong-*"'), r"toml: grid 2: datasets: no dataset 'pong-\*'"),
         (('"cartpole-random"', '"logs.npz"'), r"toml: grid 2: datasets: logs.npz is a file: say with env ="),
         (("seeds = 2", 'seeds = 2\nprecision = "half"'), r"toml: precision: expected one of float32"),
-        (("seeds = [7]", "seeds = [4294967296]"), r"toml: grid 2: seeds: .*from 0 to 2\^32 - 1, found \[4294967296\]"),
-        (("seeds = 2", "seeds = 4294967297"), r"toml: seeds: expected at most 100,000 seeds"),
-        (("updates = 10", "updates = 2147483648"), r"toml: updates: expected at most 2,147,483,647"),
-        (("seeds = 2", "seeds = 2\ndataset_seed = -1"), r"toml: dataset_seed: expected at least 0, found -1"),
+        (("seeds = [7]", "seeds = [4294967296]"), r"toml: grid 2: seeds: seed: .*from 0 to 4,294,967,295, found 4294967296"),
+        (("seeds = 2", "seeds = 4294967297"), r"toml: seeds: number of seeds: .*from 1 to 100,000, found"),
+        (("updates = 10", "updates = 2147483648"), r"toml: updates: expected a whole number from 1 to 2,147,483,647"),
+        (("seeds = 2", "seeds = 2\ndataset_seed = -1"), r"toml: dataset_seed: expected a whole number from 0 to .*, found -1"),
         (('["cartpole-random"]', "[]"), r"toml: grid 2: datasets: expected at least one, found an empty list"),
         (('"discrete_bc", {name', '"bc", {name'), r"toml: grid 1: algorithms: bc needs continuous actions, but cartpole-"),
         (('["discrete_bc"]\n', '["discrete_bc"]\nweightings = ["half"]\n'), r"toml: grid 2: weightings: cartpole-random: Half"),
         (("seeds = [7]", 'env = "CartPole-v1"'), r"toml: grid 2: env: .*cartpole-random is evaluated in upweight/Stoch"),
         (("= 0.5}", "= inf}"), r"toml: grid 1: algorithms: discrete_cql: conservative_weight: expected a finite number"),
-        (("= 0.5}", '= "a"}'), r"toml: grid 1: algorithms: discrete_cql: conservative_weight: expected a number, found 'a'"),
-        (("temperature = 0.2", f"temperature = {10**400}"), r"toml: grid 1: weightings: rw: int too large"),
+        (("= 0.5}", '= "a"}'), r"algorithms: discrete_cql: conservative_weight: expected a finite number, found 'a'"),
+        (("temperature = 0.2", f"temperature = {10**400}"), r"weightings: rw: temperature: expected a finite number"),
         (('{name = "rw", temperature = 0.2}', '{name = "half", threshold = "a"}'), r"grid 1: weightings: half: threshold: "),
         (("= 0.5}", "= 0.5, hidden_units = 3}"), r"toml: grid 1: algorithms: discrete_cql: .*"),
         (("[[grid]]", "[[ grid ]]"), None),
-        (("[[grid]]\n", "[[ grid ]]\nupdates = 0\n"), r"toml: grid 1: updates: expected at least 1"),
+        (("[[grid]]\n", "[[ grid ]]\nupdates = 0\n"), r"toml: grid 1: updates: expected a whole number"),
         (('name = "study"', 'name = """\nupdates = 3\n"""'), None),
-        (('name = "study"\nupdates = 10', 'name = """\nupdates = 3\n"""\nupdates = 0'), r"toml: updates: expected at least"),
-        (("updates = 10", '"updates" = 0'), r"toml: updates: expected at least 1, found 0"),
+        (('name = "study"\nupdates = 10', 'name = """\nupdates = 3\n"""\nupdates = 0'), r"toml: updates: expected a whole"),
+        (("updates = 10", '"updates" = 0'), r"toml: updates: expected a whole number from 1 to .*, found 0"),
         (("seeds = 2", "seeds = 2\nupdates = 3"), r"not a TOML file: Cannot overwrite a value .*line 4"),
         (("[scale.smoke]\nupdates = 1", '[scale.smoke]\nupdates = "1"'), r"toml: scale.smoke: updates: expected int, found '1'"),
         (("[scale.smoke]\nupdates = 1", "[scale.smoke]\nupdatse = 1"), r"toml: scale.smoke: updatse: .*mean 'updates'"),
@@ -197,7 +197,9 @@ def test_mistakes_are_named_with_grid_and_key(tmp_path: Path, change: tuple[str,
 
 def test_what_is_not_there(tmp_path: Path) -> None:
     path = write(tmp_path, GOOD.replace("updates = 1\n", "updates = -1\n"))
-    with pytest.raises(ExperimentError, match="toml: scale.smoke: updates: expected at least 1, found -1"):
+    with pytest.raises(
+        ExperimentError, match="toml: scale.smoke: updates: expected a whole number from 1 to .*, found -1"
+    ):
         read_experiment(path, scale="smoke")
     path = write(tmp_path, GOOD)
     with pytest.raises(ExperimentError, match=r"no \[scale.big\]; it has smoke"):
@@ -231,7 +233,7 @@ def test_options_are_named_instead_of_the_file(tmp_path: Path) -> None:
     for changes, message in (
         ({"datasets": ["cartpole-randon"]}, "^--set datasets: no dataset 'cartpole-randon'"),
         ({"weightings": ["rv"]}, "^--set weightings: rv: unknown weighting"),
-        ({"seeds": -1}, "^--set seeds: expected a number of seeds above 0"),
+        ({"seeds": -1}, "^--set seeds: number of seeds: expected a whole number from 1 to"),
     ):
         with pytest.raises(ExperimentError, match=message):
             read_experiment(path, changes=changes)

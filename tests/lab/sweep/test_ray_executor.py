@@ -199,7 +199,10 @@ def test_a_node_says_what_it_lacks(tmp_path: Path) -> None:
         (["--address", "auto"], "--address: needs --executor ray"),
         (["--executor", "ray", "--workers", "2"], "say --cpus-per-population"),
         (["--executor", "ray", "--gpus-per-population", "1.5"], "expected a fraction or a whole number, found 1.5"),
-        (["--executor", "ray", "--cpus-per-population", "0"], "(--cpus-per-population): expected at least 1, found 0"),
+        (
+            ["--executor", "ray", "--cpus-per-population", "0"],
+            "(--cpus-per-population): expected a whole number of at least 1",
+        ),
     ],
 )
 def test_options_that_do_not_fit(

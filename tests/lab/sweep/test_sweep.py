@@ -715,12 +715,12 @@ def without_mujoco(name: str) -> Distribution:
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        (["--max-agents", "0"], "(--max-agents): expected at least 1, found 0"),
-        (["--max-agents", "-1"], "(--max-agents): expected at least 1, found -1"),
-        (["--max-minutes", "nan"], "(--max-minutes): expected a number from 0, found nan"),
-        (["--max-minutes", "-1"], "(--max-minutes): expected a number from 0, found -1"),
-        (["--workers", "0"], "(--workers): expected at least 1, found 0"),
-        (["--workers", "0", "--plan"], "(--workers): expected at least 1, found 0"),
+        (["--max-agents", "0"], "(--max-agents): expected a whole number of at least 1, found 0"),
+        (["--max-agents", "-1"], "(--max-agents): expected a whole number of at least 1, found -1"),
+        (["--max-minutes", "nan"], "(--max-minutes): expected a number of at least 0, found nan"),
+        (["--max-minutes", "-1"], "(--max-minutes): expected a number of at least 0, found -1"),
+        (["--workers", "0"], "(--workers): expected a whole number of at least 1, found 0"),
+        (["--workers", "0", "--plan"], "(--workers): expected a whole number of at least 1, found 0"),
     ],
 )
 def test_bad_numbers(

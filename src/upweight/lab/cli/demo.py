@@ -6,7 +6,8 @@ from pathlib import Path
 
 import numpy as np
 
-from upweight.base.errors import DatasetError, UpweightError
+from upweight.base.checks import whole_number
+from upweight.base.errors import ConfigError, UpweightError
 from upweight.base.optional import importing
 from upweight.base.text import table
 from upweight.cli.terminal import command_name, print_report
@@ -43,8 +44,7 @@ def run(arguments: argparse.Namespace) -> None:
         from upweight.lab.study.experiment_file import read_experiment
         from upweight.lab.study.store import Store
         from upweight.lab.sweep.sweep import plan_sweep, sweep
-    if arguments.seed < 0:
-        raise DatasetError(f"expected --seed 0 or more, found {arguments.seed}")
+    whole_number("--seed", arguments.seed, least=0, error=ConfigError)
     output: Path = arguments.output
     output.mkdir(parents=True, exist_ok=True)
     seeds = [5 * arguments.seed + number for number in range(5)]

@@ -7,7 +7,8 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from upweight.base.errors import ConfigError, WeightingError
+from upweight.base.checks import whole_number
+from upweight.base.errors import ConfigError
 from upweight.base.optional import importing
 from upweight.base.text import number, table
 from upweight.cli import options
@@ -135,8 +136,7 @@ def _runs(arguments: argparse.Namespace) -> list["Run"]:
     """Every algorithm with every weighting and seed."""
     from upweight.lab.train.run import Run, algorithm_config, named_weighting
 
-    if arguments.seeds < 1:
-        raise WeightingError(f"--seeds: expected at least 1, found {arguments.seeds}")
+    whole_number("--seeds", arguments.seeds, least=1, error=ConfigError)
     names = arguments.algorithm or ["bc"]
     settings = {"preset": arguments.preset, **options.parse_settings(arguments.set, example=_EXAMPLE)}
     configs = [algorithm_config(name, **settings) for name in names]

@@ -137,8 +137,9 @@ def evaluate(
     """
     single = isinstance(policies, Policy | str | Path)
     given: Sequence[Any] = [policies] if isinstance(policies, Policy | str | Path) else list(policies)
-    seeds: list[Any] = list(seed) if isinstance(seed, Sequence) and not single else [seed] * len(given)
+    seeds: list[Any] = list(seed) if _is_list(seed) and not single else [seed] * len(given)  # type: ignore[arg-type]
     _check_numbers([episodes], seeds or [seed])
+    episodes, seeds = int(episodes), [int(each) for each in seeds]
     if len(seeds) != len(given):
         raise RolloutError(f"seed: expected one number, or one for each of {len(given)} policies, found {len(seeds)}")
     loaded = [_load(policy) for policy in given]

@@ -52,7 +52,7 @@ def run_tasks(
     one worker, or a single task, everything happens in this process. A task whose process dies is tried once more.
     """
     if workers is not None:
-        whole_number("workers", workers, least=1, error=RolloutError)
+        workers = whole_number("workers", workers, least=1, error=RolloutError)
     total = len(tasks) if isinstance(tasks, Sized) else None
     count = min(workers or usable_cores(), total or 2**31)
     results = _in_this_process(function, tasks) if count <= 1 else _in_workers(function, tasks, count)

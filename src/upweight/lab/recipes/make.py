@@ -6,6 +6,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from upweight.base.checks import whole_number
 from upweight.base.errors import DatasetError
 from upweight.base.optional import installed_versions
 from upweight.data.columns import ArrayColumn
@@ -31,11 +32,8 @@ def make_dataset(name: str, *, steps: int | None = None, seed: int = 0, workers:
         (True, 2)
     """
     recipe = find_recipe(name)
-    total = recipe.task.steps if steps is None else steps
-    if not isinstance(total, int) or total < 1 or not isinstance(seed, int) or not 0 <= seed < 2**32:
-        raise DatasetError(
-            f"{name}: expected at least one step and a seed from 0 to 2^32 - 1, found {total} and {seed}"
-        )
+    total = whole_number("steps", recipe.task.steps if steps is None else steps, least=1, error=DatasetError)
+    seed = whole_number("seed", seed, least=0, most=2**32 - 1, error=DatasetError)
     parts, about = [], []
     for part in recipe.parts:
         played = _play(recipe.task, part, total, seed=seed, workers=workers)

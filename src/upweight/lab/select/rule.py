@@ -17,6 +17,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
+from upweight.base.checks import finite_number
 from upweight.base.errors import ConfigError
 from upweight.base.text import number
 
@@ -105,8 +106,8 @@ class SelectionRule:
 
     def __post_init__(self) -> None:
         for name, high in (("pessimism", np.inf), ("margin", np.inf), ("max_outside", 1.0), ("min_reached", np.inf)):
-            if not 0 <= getattr(self, name) <= high:
-                raise ConfigError(f"{name}: expected a number from 0 to {high:g}, found {getattr(self, name)}")
+            value = finite_number(name, getattr(self, name), least=0, most=high, error=ConfigError)
+            object.__setattr__(self, name, value)
 
     def lower(self, candidate: Evidence) -> float:
         """:math:`m_c - k s_c`; without a spread, the mean."""

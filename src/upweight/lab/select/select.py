@@ -68,9 +68,9 @@ def select(
         >>> found = uw.select("runs/ward", "ward.csv", seeds=2, updates=2000)  # doctest: +SKIP
         >>> print(found.policy, found.reason)  # doctest: +SKIP
     """
-    whole_number("seeds", seeds, least=1, error=ConfigError)
+    seeds = whole_number("seeds", seeds, least=1, error=ConfigError)
     if episodes_allowed is not None:
-        whole_number("episodes_allowed", episodes_allowed, least=1, error=ConfigError)
+        episodes_allowed = whole_number("episodes_allowed", episodes_allowed, least=1, error=ConfigError)
         if env is None:
             raise ConfigError(
                 "episodes_allowed: real episodes need an environment; give env (--env), an id or module:function"

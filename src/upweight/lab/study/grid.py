@@ -10,6 +10,7 @@ from pathlib import Path
 from types import NoneType, UnionType
 from typing import Any, NamedTuple, get_args, get_origin, get_type_hints
 
+from upweight.base.checks import finite_number, whole_number
 from upweight.base.errors import UpweightError
 from upweight.data.dataset import Dataset
 from upweight.data.fingerprint import fingerprint
@@ -147,34 +148,25 @@ def check_value(key: str, value: Any) -> None:
     kinds = KEYS[key]
     if not _is_a(value, kinds):
         raise KeyMistake(key, f"expected {' or '.join(kind.__name__ for kind in kinds)}, found {value!r}")
-    for number in (value if isinstance(value, list) else [value]) if key in _LIMITS else []:
-        low, high = _LIMITS[key]
-        if not _is_a(number, (int,)):
-            raise KeyMistake(key, f"expected a list of numbers, found {number!r} in it")
-        if number < low:
-            raise KeyMistake(key, f"expected at least {low}, found {number}")
-        if number > high:
-            raise KeyMistake(key, f"expected at most {high:,}, found {number:,}")
-    if key == "holdout" and not 0 < value < 1:
-        raise KeyMistake(key, f"expected a share between 0 and 1, such as 0.2, found {value}")
+    with _mistakes_of(key):
+        for number in (value if isinstance(value, list) else [value]) if key in _LIMITS else []:
+            least, most = _LIMITS[key]
+            whole_number(key, number, least=least, most=most)
+        if key == "seeds":
+            _check_seeds(value)
+        if key == "holdout":
+            finite_number(key, value, above=0, below=1)
     if key == "precision" and value not in PRECISIONS:
         raise KeyMistake(key, f"expected one of {', '.join(PRECISIONS)}, found {value!r}")
-    if key == "seeds":
-        _check_seeds(value)
-    elif value == []:
+    if value == []:
         raise KeyMistake(key, "expected at least one, found an empty list: no runs would be left")
 
 
 def _check_seeds(seeds: int | list[Any]) -> None:
-    count = seeds if isinstance(seeds, int) else len(seeds)
-    if count > _MOST_SEEDS:
-        raise KeyMistake(
-            "seeds", f"expected at most {_MOST_SEEDS:,} seeds; a list names other seeds than the first ones"
-        )
-    named = seeds if isinstance(seeds, list) else []
-    if count < 1 or any(not _is_a(seed, (int,)) or not 0 <= seed < 2**32 for seed in named):
-        expected = "expected a number of seeds above 0, or a list of seeds from 0 to 2^32 - 1"
-        raise KeyMistake("seeds", f"{expected}, found {seeds!r}")
+    """How many, or which."""
+    whole_number("number of seeds", len(seeds) if isinstance(seeds, list) else seeds, least=1, most=_MOST_SEEDS)
+    for seed in seeds if isinstance(seeds, list) else []:
+        whole_number("seed", seed, least=0, most=2**32 - 1)
 
 
 def _is_a(value: Any, kinds: tuple[type, ...]) -> bool:
@@ -197,7 +189,8 @@ def _mistakes_of(key: str, name: str = "") -> Iterator[None]:
     try:
         yield
     except (UpweightError, TypeError, OverflowError) as error:
-        raise KeyMistake(key, f"{name}: {error}" if name else str(error).removeprefix("run 0: ")) from None
+        message = str(error).removeprefix("run 0: ").removeprefix(f"{key}: ")
+        raise KeyMistake(key, f"{name}: {message}" if name else message) from None
 
 
 def _file_source(entry: Any) -> Source:
@@ -253,11 +246,7 @@ def _named(key: str, entry: Any) -> tuple[str, dict[str, Any]]:
         return entry, {}
     if not isinstance(entry, dict) or not isinstance(entry.get("name"), str):
         raise KeyMistake(key, f"expected a name or {{name = ..., setting = ...}}, found {entry!r}")
-    settings = {name: value for name, value in entry.items() if name != "name"}
-    for name, value in settings.items():
-        if isinstance(value, float) and not math.isfinite(value):
-            raise KeyMistake(key, f"{entry['name']}: {name}: expected a finite number, found {value}")
-    return entry["name"], settings
+    return entry["name"], {name: value for name, value in entry.items() if name != "name"}
 
 
 def _as_floats(kind: type, defaults: Mapping[str, Any], settings: Mapping[str, Any]) -> dict[str, Any]:
@@ -266,7 +255,6 @@ def _as_floats(kind: type, defaults: Mapping[str, Any], settings: Mapping[str, A
     found = dict(settings)
     for name, value in settings.items():
         if float in (hints.get(name), *get_args(hints.get(name))):
-            if isinstance(value, bool) or not isinstance(value, int | float):
-                raise TypeError(f"{name}: expected a number, found {value!r}")
-            found[name] = defaults[name] if name in defaults and value == defaults[name] else float(value)
+            given = finite_number(name, value)
+            found[name] = defaults[name] if name in defaults and given == defaults[name] else float(given)
     return found

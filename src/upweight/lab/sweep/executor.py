@@ -10,7 +10,8 @@ from typing import Protocol
 import jax
 
 from upweight.base.background import Background
-from upweight.base.errors import CheckpointError, DatasetError, MissingExtraError, UpweightError
+from upweight.base.checks import whole_number
+from upweight.base.errors import CheckpointError, ConfigError, MissingExtraError, UpweightError
 from upweight.lab.study.run_spec import DataSpec, agent_of
 from upweight.lab.study.store import Store
 from upweight.lab.sweep.evaluation import Trained, evaluate_and_store, evaluator_of
@@ -57,8 +58,9 @@ class LocalExecutor:
     overlap: bool | None = None
 
     def __post_init__(self) -> None:
-        if self.workers is not None and self.workers < 1:
-            raise DatasetError(f"workers (--workers): expected at least 1, found {self.workers}")
+        if self.workers is not None:
+            workers = whole_number("workers (--workers)", self.workers, least=1, error=ConfigError)
+            object.__setattr__(self, "workers", workers)
 
     def execute(self, populations: Sequence[Population], store: Store, *, deadline: float) -> Iterator[Outcome]:
         overlap = jax.default_backend() != "cpu" if self.overlap is None else self.overlap

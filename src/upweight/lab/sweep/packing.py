@@ -5,7 +5,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from upweight.base.errors import DatasetError
+from upweight.base.checks import whole_number
+from upweight.base.errors import ConfigError
 from upweight.lab.recipes.recipe import find_recipe
 from upweight.lab.study.run_spec import ACTOR, DataSpec, RunSpec, agent_of
 from upweight.lab.train.run import program_key
@@ -40,8 +41,8 @@ class Population:
 
 def pack(runs: Sequence[RunSpec], *, max_agents: int | None = None) -> list[Population]:
     """Populations of runs that can share a program, of at most ``max_agents`` each."""
-    if max_agents is not None and max_agents < 1:
-        raise DatasetError(f"max_agents (--max-agents): expected at least 1, found {max_agents}")
+    if max_agents is not None:
+        max_agents = whole_number("max_agents (--max-agents)", max_agents, least=1, error=ConfigError)
     groups: dict[object, list[RunSpec]] = {}
     for run in runs:
         groups.setdefault(_key(run), []).append(run)

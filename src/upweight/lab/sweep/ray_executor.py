@@ -16,6 +16,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from upweight import __version__
+from upweight.base.checks import finite_number, whole_number
 from upweight.base.errors import ConfigError, UpweightWarning
 from upweight.base.optional import require
 from upweight.base.progress import report
@@ -49,15 +50,15 @@ class RayExecutor:
     keep_policies: bool = True
 
     def __post_init__(self) -> None:
-        if self.cpus_per_population < 1:
-            raise ConfigError(
-                f"cpus_per_population (--cpus-per-population): expected at least 1, found {self.cpus_per_population}"
-            )
-        gpus = self.gpus_per_population or 0
-        if gpus < 0 or (gpus > 1 and gpus != int(gpus)):
-            raise ConfigError(
-                f"gpus_per_population (--gpus-per-population): expected a fraction or a whole number, found {gpus}"
-            )
+        name = "cpus_per_population (--cpus-per-population)"
+        cpus = whole_number(name, self.cpus_per_population, least=1, error=ConfigError)
+        object.__setattr__(self, "cpus_per_population", cpus)
+        if self.gpus_per_population is not None:
+            name = "gpus_per_population (--gpus-per-population)"
+            gpus = finite_number(name, self.gpus_per_population, least=0, error=ConfigError)
+            if gpus > 1 and gpus != int(gpus):
+                raise ConfigError(f"{name}: expected a fraction or a whole number, found {gpus}")
+            object.__setattr__(self, "gpus_per_population", gpus)
 
     def execute(self, populations: Sequence[Population], store: Store, *, deadline: float) -> Iterator[Outcome]:
         """See :class:`~upweight.lab.sweep.executor.Executor`."""

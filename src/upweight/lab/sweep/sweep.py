@@ -6,7 +6,8 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from upweight.base.errors import DatasetError
+from upweight.base.checks import finite_number
+from upweight.base.errors import ConfigError
 from upweight.base.progress import report
 from upweight.lab.study.experiment_file import Experiment
 from upweight.lab.study.run_spec import DataSpec, RunSpec
@@ -104,8 +105,8 @@ def sweep(
     Examples:
         >>> uw.sweep(uw.read_experiment("demo"), "results")  # doctest: +SKIP
     """
-    if not max_minutes >= 0:
-        raise DatasetError(f"max_minutes (--max-minutes): expected a number from 0, found {max_minutes}")
+    if max_minutes != math.inf:
+        max_minutes = finite_number("max_minutes (--max-minutes)", max_minutes, least=0, error=ConfigError)
     deadline = time.monotonic() + 60 * max_minutes
     folder, executor = Store(store, create=True), executor or LocalExecutor()
     failed: list[Outcome] = []

@@ -6,10 +6,10 @@ their seed or in their weighting train together, and a new value never recompile
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass, field, fields
+from dataclasses import Field, dataclass, field, fields
 from typing import Any, ClassVar, Self
 
-from upweight.base.checks import whole_number
+from upweight.base.checks import finite_number, whole_number, yes_or_no
 from upweight.base.errors import ConfigError
 from upweight.base.names import hint
 
@@ -45,22 +45,14 @@ class Config:
     reward_shift: float = added(0.0)  # what is added to rewards after that; weights come from the raw ones
 
     def __post_init__(self) -> None:
-        for entry in fields(self):
-            value = getattr(self, entry.name)
-            if entry.metadata.get("traced"):
-                low, high = entry.metadata["low"], entry.metadata["high"]
-                if isinstance(value, bool) or not isinstance(value, int | float) or not low <= value <= high:
-                    raise ConfigError(f"{entry.name}: expected a number from {low:g} to {high:g}, found {value!r}")
-            elif entry.metadata.get("added") and (isinstance(value, bool) or not isinstance(value, int | float)):
-                raise ConfigError(f"{entry.name}: expected a number, found {value!r}")
-        if not isinstance(self.hidden_units, tuple | list):
+        if not isinstance(self.hidden_units, tuple | list) or not self.hidden_units:
             raise ConfigError(
                 f"hidden_units: expected a list of widths, such as [256, 256], found {self.hidden_units!r}"
             )
-        object.__setattr__(self, "hidden_units", tuple(self.hidden_units))
-        if not self.hidden_units or any(not isinstance(width, int) or width < 1 for width in self.hidden_units):
-            raise ConfigError(f"hidden_units: expected widths of at least one layer, found {self.hidden_units!r}")
-        whole_number("batch_size", self.batch_size, least=1, error=ConfigError)
+        widths = (whole_number("hidden_units", width, least=1, error=ConfigError) for width in self.hidden_units)
+        object.__setattr__(self, "hidden_units", tuple(widths))
+        for entry in fields(self):
+            object.__setattr__(self, entry.name, _checked(entry, getattr(self, entry.name)))
         if self.initialization not in SCHEMES:
             raise ConfigError(f"initialization: expected one of {', '.join(SCHEMES)}, found {self.initialization!r}")
 
@@ -98,6 +90,16 @@ class Config:
 
     @classmethod
     def from_dict(cls, values: Mapping[str, Any]) -> Self:
-        return cls.preset(
-            next(iter(cls.presets)), **{key: tuple(v) if isinstance(v, list) else v for key, v in values.items()}
-        )
+        return cls.preset(next(iter(cls.presets)), **values)
+
+
+def _checked(entry: Field[Any], value: Any) -> Any:
+    """The value of a setting, if it has the field's type and is within the field's range."""
+    if entry.type is bool:
+        return yes_or_no(entry.name, value, error=ConfigError)
+    if entry.type is int:
+        return whole_number(entry.name, value, least=entry.metadata.get("low", 1), error=ConfigError)
+    if entry.type is float:
+        low, high = entry.metadata.get("low", -math.inf), entry.metadata.get("high", math.inf)
+        return finite_number(entry.name, value, least=low, most=high, error=ConfigError)
+    return value

@@ -117,7 +117,7 @@ def make_plan(
     Rows of a packed dataset that do not fit themselves stream (``stream``: always, or never), to one device.
     """
     if max_agents is not None:
-        whole_number("max_agents", max_agents, least=1, error=ConfigError)
+        max_agents = whole_number("max_agents", max_agents, least=1, error=ConfigError)
     if dataset.num_steps > _MOST_STEPS:
         raise ConfigError(
             f"{dataset.source}: training numbers steps in 32 bits and takes at most {_MOST_STEPS:,} of them, found "

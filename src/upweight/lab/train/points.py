@@ -23,7 +23,6 @@ import jax
 import numpy as np
 
 from upweight.base.background import Background
-from upweight.base.checks import whole_number
 from upweight.base.errors import ConfigError
 from upweight.base.files import read_json, write_json
 from upweight.data.dataset import Dataset
@@ -163,7 +162,6 @@ def make_watch(
 ) -> Watch:
     """Refuses what cannot work before anything is trained."""
     for number in every if isinstance(every, Sequence) else [every]:
-        whole_number("evaluate_every", number, least=1, error=ConfigError)
         for run in runs:
             if number % (period := run.method.period(run.config)):
                 raise ConfigError(

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from upweight.base.checks import whole_number
+from upweight.base.checks import whole_number, yes_or_no
 from upweight.base.errors import ConfigError, WeightingError
 from upweight.data.action_codes import codes_note
 from upweight.data.dataset import Dataset
@@ -65,7 +65,9 @@ class Run:
     reweight: bool = False
 
     def __post_init__(self) -> None:
-        whole_number("seed", self.seed, least=0, most=2**32 - 1, error=ConfigError)
+        seed = whole_number("seed", self.seed, least=0, most=2**32 - 1, error=ConfigError)
+        object.__setattr__(self, "seed", seed)
+        object.__setattr__(self, "reweight", yes_or_no("reweight", self.reweight, error=ConfigError))
         if self.reweight and self.actor_weighting is not None:
             raise ConfigError(
                 "reweight and actor_weighting cannot be combined: reweighted losses share one uniform batch"
@@ -103,7 +105,7 @@ class Run:
             "config": self.config.to_dict(),
             "weighting": _describe(self.weighting),
             "actor_weighting": None if self.actor_weighting is None else _describe(self.actor_weighting),
-            "seed": int(self.seed),
+            "seed": self.seed,
             "episodes": None if self.episodes is None else summary(_as_index(self.episodes)),
             "reweight": self.reweight,
         }

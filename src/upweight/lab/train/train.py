@@ -33,7 +33,7 @@ from upweight.lab.train.device import compilation_cache, number_types
 from upweight.lab.train.extraction import extract_policies
 from upweight.lab.train.folder import TrainingFolder, describe_training, training_folder
 from upweight.lab.train.plan import Plan, make_plan
-from upweight.lab.train.point_list import Every, points_before
+from upweight.lab.train.point_list import Every, as_every, points_before
 from upweight.lab.train.points import CHOSEN, Points, make_watch
 from upweight.lab.train.population import Agents, Data, Interval, Program, Progress
 from upweight.lab.train.prepare import (
@@ -138,10 +138,14 @@ def train(
         (['finished', 'finished'], (5, 1))
     """
     num_updates = whole_number("num_updates", num_updates, least=1, error=ConfigError)
-    counts = {"log_every_updates": log_every_updates, "checkpoint_every_updates": checkpoint_every_updates}
-    for name, value in counts.items():
-        if value is not None:
-            whole_number(name, value, least=1, error=ConfigError)
+    if log_every_updates is not None:
+        log_every_updates = whole_number("log_every_updates", log_every_updates, least=1, error=ConfigError)
+    if checkpoint_every_updates is not None:
+        checkpoint_every_updates = whole_number(
+            "checkpoint_every_updates", checkpoint_every_updates, least=1, error=ConfigError
+        )
+    if evaluate_every is not None:
+        evaluate_every = as_every(evaluate_every)
     if callable(callbacks):
         raise ConfigError("callbacks: expected a list of functions, found one; put it into a list")
     callbacks = tuple(callbacks)

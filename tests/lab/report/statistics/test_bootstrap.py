@@ -216,9 +216,9 @@ def test_one_task_with_one_run_is_left_out_of_the_spread() -> None:
 @pytest.mark.parametrize(
     ("settings", "message"),
     [
-        ({"confidence": 95}, "between 0 and 1, found 95"),
-        ({"confidence": 0.0}, "between 0 and 1"),
-        ({"resamples": 0}, "at least one resample, found 0"),
+        ({"confidence": 95}, "confidence: expected a number above 0 and below 1, found 95"),
+        ({"confidence": 0.0}, "confidence: expected a number above 0 and below 1"),
+        ({"resamples": 0}, "resamples: expected a whole number of at least 1, found 0"),
         ({"rng": 7}, r"numpy Generator, found 7: give np.random.default_rng\(seed\)"),
     ],
 )

@@ -17,6 +17,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from upweight.base.checks import finite_number, whole_number
 from upweight.base.errors import UpweightWarning
 from upweight.lab.report.statistics.aggregate import as_thresholds, performance_profile
 from upweight.lab.report.statistics.scores import GivenScores, ScoreError, Scores, as_scores, pair
@@ -185,15 +186,8 @@ def _draw_tasks(kinds: Sequence[str], rng: np.random.Generator, count: int) -> N
 def _check_settings(rng: np.random.Generator, confidence: float, resamples: int) -> None:
     if not isinstance(rng, np.random.Generator):
         raise ScoreError(f"expected rng to be a numpy Generator, found {rng!r}: give np.random.default_rng(seed)")
-    if not 0 < confidence < 1:
-        raise ScoreError(f"expected a confidence between 0 and 1, found {confidence}")
-    check_resamples(resamples)
-
-
-def check_resamples(resamples: int) -> None:
-    """Whether there are any."""
-    if resamples < 1:
-        raise ScoreError(f"expected at least one resample, found {resamples}: 2000 is usual")
+    finite_number("confidence", confidence, above=0, below=1, error=ScoreError)
+    whole_number("resamples", resamples, least=1, error=ScoreError)
 
 
 def _warn_of_few_runs(samples: tuple[Scores, ...]) -> None:

@@ -8,13 +8,13 @@ from typing import Any, TypeVar
 import numpy as np
 from numpy.typing import ArrayLike
 
+from upweight.base.checks import whole_number
 from upweight.base.errors import UpweightWarning
 from upweight.lab.report.statistics.aggregate import difference, iqm, probability_of_improvement
 from upweight.lab.report.statistics.bootstrap import (
     Estimate,
     OverTasks,
     ProfileBand,
-    check_resamples,
     interval,
     interval_of_pair,
     profile_band,
@@ -43,9 +43,8 @@ class Intervals:
     resamples: int = 2000
 
     def __post_init__(self) -> None:
-        if self.seed < 0:
-            raise ScoreError(f"expected a seed of the bootstrap of 0 or more, found {self.seed}")
-        check_resamples(self.resamples)
+        object.__setattr__(self, "seed", whole_number("seed", self.seed, least=0, error=ScoreError))
+        object.__setattr__(self, "resamples", whole_number("resamples", self.resamples, least=1, error=ScoreError))
 
     def of(self, statistic: Callable[..., Any], scores: GivenScores) -> Estimate:
         """Any statistic of ``aggregate``."""

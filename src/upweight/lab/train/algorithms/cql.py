@@ -6,14 +6,12 @@ Actor and temperature as in SAC: :math:`\alpha\log\pi - \min_k Q_k`, target entr
 """
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, ClassVar, NamedTuple
 
 import jax
 import jax.numpy as jnp
 
-from upweight.base.checks import whole_number
-from upweight.base.errors import ConfigError
 from upweight.lab.train.algorithm import Algorithm, Array, Batch, Batches, Hyper, Metrics, PolicyParts, Setup
 from upweight.lab.train.config import Config, added, traced
 from upweight.lab.train.losses import batch_mean, tanh_normal, tanh_normal_log_prob, td_target
@@ -54,7 +52,8 @@ class CQLConfig(Config):
     hidden_units: tuple[int, ...] = (256, 256, 256)
     action_samples: int = 10
     sample_next_action: bool = False  # in the target; otherwise the mean action
-    imitation_updates: int = 0  # at the start the actor maximises log pi(a) instead of Q
+    # at the start the actor maximises log pi(a) instead of Q
+    imitation_updates: int = field(default=0, metadata={"low": 0})
     final_bound: float = 0.0  # range of last layers at the start; 0 means as the others
     initial_log_std: float = added(0.0)  # what is added to the bias of log sigma at the start
     actor_learning_rate: float = traced(1e-4)
@@ -63,10 +62,6 @@ class CQLConfig(Config):
     discount: float = traced(0.99, high=1.0)
     tau: float = traced(0.005, high=1.0)
     conservative_weight: float = traced(5.0)  # of the mean over critics
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        whole_number("action_samples", self.action_samples, least=1, error=ConfigError)
 
 
 class State(NamedTuple):

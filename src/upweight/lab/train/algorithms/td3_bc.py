@@ -11,8 +11,6 @@ from typing import Any, ClassVar, NamedTuple
 import jax
 import jax.numpy as jnp
 
-from upweight.base.checks import whole_number
-from upweight.base.errors import ConfigError
 from upweight.lab.train.algorithm import Algorithm, Array, Batch, Batches, Hyper, Metrics, PolicyParts, Setup
 from upweight.lab.train.config import Config, traced
 from upweight.lab.train.losses import batch_mean, td_target
@@ -38,10 +36,6 @@ class TD3BCConfig(Config):
     alpha: float = traced(2.5)  # weight of Q against imitation
     target_noise: float = traced(0.2)
     target_noise_clip: float = traced(0.5)
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        whole_number("actor_every_updates", self.actor_every_updates, least=1, error=ConfigError)
 
 
 class State(NamedTuple):
