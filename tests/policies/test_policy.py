@@ -163,3 +163,15 @@ def test_the_deterministic_policy_acts_as_without_randomness(kind: str) -> None:
     plain = policy.deterministic()
     np.testing.assert_array_equal(plain.act(observations, np.random.default_rng(1)), policy.act(observations))
     assert plain.kind in {"deterministic", "greedy"}
+
+
+@every
+def test_probabilities_are_of_discrete_actions(kind: str) -> None:
+    policy, observations = make(kind), np.random.default_rng(0).standard_normal((4, 5))
+    if not policy.is_discrete:
+        with pytest.raises(uw.ConfigError, match=f"discrete actions, found a {kind} one"):
+            policy.probabilities(observations)
+        return
+    found = policy.probabilities(observations)
+    assert found.shape == (4, 3) and np.allclose(found.sum(axis=1), 1)
+    assert found.argmax(axis=1).tolist() == policy.act(observations).tolist()

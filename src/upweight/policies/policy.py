@@ -72,6 +72,11 @@ class Policy(Shown):
 
     def probabilities(self, observations: ArrayLike) -> NDArray[np.float64]:
         """[E, A] of discrete actions, as they are sampled; 1 for the highest value of a greedy policy."""
+        if not self.is_discrete:
+            raise ConfigError(
+                f"expected a policy of discrete actions, found a {self.kind} one: continuous actions have no probabilities; "
+                "draw some with act(observations, rng)"
+            )
         outputs = self._outputs(np.atleast_2d(np.asarray(observations, np.float32))).astype(np.float64)
         if self.kind == "greedy":
             return np.eye(outputs.shape[1])[np.argmax(outputs, axis=1)]
