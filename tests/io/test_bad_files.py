@@ -184,7 +184,7 @@ def test_a_missing_extra_says_what_to_install(tmp_path: Path, monkeypatch: pytes
     uw.save(random_dataset(), parquet)
 
     def nothing_installed(name: str) -> Any:
-        raise ImportError(name)
+        raise ModuleNotFoundError(name, name=name.split(".")[0])
 
     monkeypatch.setattr(optional.importlib, "import_module", nothing_installed)
     with pytest.raises(uw.MissingExtraError, match=r'needs the package .h5py.*pip install "upweight\[hdf5\]"'):

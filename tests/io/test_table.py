@@ -279,6 +279,6 @@ class TestToml:
 
 
 def test_without_pyarrow_the_extra_is_named(icu: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(__import__("sys").modules, "pyarrow.csv", None)
+    monkeypatch.setitem(__import__("sys").modules, "pyarrow", None)
     with pytest.raises(uw.MissingExtraError, match=r"reading CSV files needs .*upweight\[parquet\]"):
         uw.load(icu, **LAYOUT)

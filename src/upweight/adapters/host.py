@@ -13,8 +13,8 @@ from upweight.base.errors import AdapterError, MissingExtraError, UpweightWarnin
 def imports_from(package: str, *, extra: str, oldest: str, below: str) -> Iterator[None]:
     """Around an adapter's imports from its library, which is tested in versions from ``oldest`` on and ``below`` the other.
 
-    A library that is missing, too old, or without something that is imported is refused with the line that installs the right
-    one. A newer one may well do: a warning says what was tested.
+    A library that is missing or too old, or that fails to import, is refused with the line that installs the right one. A newer
+    one may well do: a warning says what was tested.
     """
     try:
         found = version(package)
@@ -36,7 +36,8 @@ def imports_from(package: str, *, extra: str, oldest: str, below: str) -> Iterat
         yield
     except ImportError as error:
         raise AdapterError(
-            f"the {package} adapter needs something that {package} {found} does not have ({error}): run  pip install {tested}"
+            f"the {package} adapter cannot import what it needs from {package} {found}, which is installed ({error}): "
+            f"run  pip install {tested}"
         ) from error
 
 

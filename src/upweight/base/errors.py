@@ -37,11 +37,13 @@ class ConfigError(UpweightError, ValueError):
 
 
 class MissingExtraError(UpweightError, ImportError):
-    """An optional dependency is needed; the message holds the pip line that installs it."""
+    """An optional package is not installed, and the message holds the line that installs it; or it fails to import."""
 
-    def __init__(self, purpose: str, package: str, extra: str) -> None:
+    def __init__(self, purpose: str, package: str, extra: str, cause: ImportError | None = None) -> None:
+        trouble = f"is installed but fails to import ({cause})" if cause else "is not installed"
+        again = "--force-reinstall " if cause else ""
         super().__init__(
-            f'{purpose} needs the package {package!r}, which is not installed: run  pip install "upweight[{extra}]"'
+            f'{purpose} needs the package {package!r}, which {trouble}: run  pip install {again}"upweight[{extra}]"'
         )
 
 

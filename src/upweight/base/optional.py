@@ -10,11 +10,11 @@ from upweight.base.errors import MissingExtraError
 
 
 def require(package: str, *, extra: str, purpose: str) -> Any:
-    """Import an optional package, or say which extra brings it."""
+    """Import an optional package, or say which extra brings it, or why it fails to import."""
     try:
         return importlib.import_module(package)
-    except ImportError:
-        raise MissingExtraError(purpose, package.split(".")[0], extra) from None
+    except ImportError as error:
+        raise _explained(error, package, extra, purpose) from error
 
 
 @contextmanager
@@ -25,7 +25,14 @@ def importing(*, extra: str, purpose: str) -> Iterator[None]:
     except MissingExtraError:
         raise
     except ImportError as error:
-        raise MissingExtraError(purpose, str(error.name), extra) from None
+        raise _explained(error, error.name or f"upweight[{extra}]", extra, purpose) from error
+
+
+def _explained(error: ImportError, module: str, extra: str, purpose: str) -> MissingExtraError:
+    """A package is absent only if Python does not find the package itself: what it imports may be absent or damaged too."""
+    package = module.split(".")[0]
+    is_absent = isinstance(error, ModuleNotFoundError) and error.name == package
+    return MissingExtraError(purpose, package, extra, None if is_absent else error)
 
 
 def installed_versions(*packages: str) -> dict[str, str | None]:

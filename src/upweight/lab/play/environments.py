@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from upweight.base.errors import MissingExtraError, RolloutError, UpweightWarning
+from upweight.base.errors import RolloutError, UpweightWarning
 from upweight.base.names import hint
 from upweight.base.optional import require
 from upweight.lab.play.mazes import COMMANDS, MAZES, maze_id
@@ -92,8 +92,8 @@ def make_environment(env_id: str, observation_size: int | None = None) -> Any:
             environment = gymnasium.make(spec, disable_env_checker=True, **build.settings)
     except gymnasium.error.DependencyNotInstalled as error:
         if "mujoco" in str(error).lower():
-            raise MissingExtraError(f"the environment {env_id}", "mujoco", "mujoco") from None
-        raise RolloutError(f"{env_id}: {error}") from None
+            require("mujoco", extra="mujoco", purpose=f"the environment {env_id}")
+        raise RolloutError(f"{env_id}: {error}") from error
     except Exception as error:
         raise RolloutError(f"{env_id}: cannot be built ({type(error).__name__}: {error})") from error
     if build.zeros:

@@ -47,5 +47,7 @@ def _metrics(record: Record) -> Record:
 def _import(module: str, package: str) -> Any:
     try:
         return importlib.import_module(module)
-    except ImportError:
-        raise ConfigError(f"tracking needs the package {package!r}: run  pip install {package}") from None
+    except ModuleNotFoundError as error:
+        if error.name != package:
+            raise
+        raise ConfigError(f"tracking needs the package {package!r}: run  pip install {package}") from error
