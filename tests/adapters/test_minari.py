@@ -304,6 +304,10 @@ def test_an_environment_gives_spaces_and_comes_back() -> None:
         assert source.observation_space == env.observation_space
         with source.recover_environment() as again:
             assert again.spec.id == "CartPole-v1"
+        known = uw.load(source).metadata
+        assert (known["env_id"], known["time_limit"]) == ("CartPole-v1", 500)
+        together = uw.concat([source, source]).metadata
+        assert (together["env_id"], together["time_limit"]) == ("CartPole-v1", 500)
     with (
         gymnasium.make("Pendulum-v1") as other,
         pytest.raises(uw.AdapterError, match=r"the observations are float32 of shape \(4,\)"),

@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 
 import upweight as uw
-from upweight.data.endings import lost_rewards_note, time_limit_note
+from upweight.data.endings import cut_short_note, lost_rewards_note, time_limit_note
 
 
 def log(*, ends: str, outcome_last: bool, lengths: tuple[int, ...] = (5, 5, 5)) -> uw.Dataset:
@@ -40,3 +40,13 @@ def test_train_and_inspect_say_so() -> None:
     config = uw.algorithm_config("discrete_cql", hidden_units=(4,), batch_size=4)
     with pytest.warns(uw.UpweightWarning, match="nothing is learned from them"):
         uw.train(lost, [uw.Run(config, "uniform")], num_updates=1)
+
+
+def test_episodes_that_were_cut_before_the_time_limit() -> None:
+    data = log(ends="truncated", outcome_last=False, lengths=(5, 3, 5))
+    found = cut_short_note(data.with_metadata(time_limit=5))
+    assert found is not None and "1 episodes" in found and "horizon=5" in found
+    assert found in uw.inspect(data.with_metadata(time_limit=5)).notes
+    for other in (data, data.with_metadata(time_limit=3), data.with_metadata(time_limit="5")):
+        assert cut_short_note(other) is None
+    assert cut_short_note(data.with_metadata(time_limit=5).mark_incomplete([1])) is None

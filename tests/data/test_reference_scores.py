@@ -60,3 +60,9 @@ def test_reference_scores_fit_plausible_returns_only(env: str, fine: list[float]
     for factor in (81.0, -5.0):
         far = scores.random + factor * (scores.expert - scores.random) + np.array(fine)
         assert "do not seem to be for this data" in str(misfit(env, far))
+
+
+def test_ids_with_the_module_that_registers_them() -> None:
+    assert uw.reference_scores("some_robots:Hopper-v5") == uw.reference_scores("hopper")
+    with pytest.raises(uw.DatasetError, match="no reference scores"):
+        uw.reference_scores("my_robots:hopper")  # a function of somebody's

@@ -35,6 +35,21 @@ def lost_rewards_note(dataset: "Dataset") -> str | None:
     )
 
 
+def cut_short_note(dataset: "Dataset") -> str | None:
+    """What to say where complete episodes were truncated before the time limit that the metadata name."""
+    limit = dataset.metadata.get("time_limit")
+    if not isinstance(limit, int):
+        return None
+    count = int((dataset.episodes.truncated & dataset.complete & (dataset.lengths < limit)).sum())
+    if count == 0:
+        return None
+    return (
+        f"{dataset.source}: {count:,} episodes were truncated before the environment's time limit of {limit:,} steps. If their "
+        f"recording stopped there, their returns are not whole: load the data with horizon={limit} (--horizon {limit}). If "
+        "they were over, all is well"
+    )
+
+
 def time_limit_note(dataset: "Dataset") -> str | None:
     """What to say where all episodes that terminated are of one length; not where their outcome comes last."""
     terminated = dataset.episodes.terminated

@@ -64,9 +64,9 @@ def agree(
             f"{next(each for each in encodings if each != encodings[0])}; give each the same list of all of them"
         )
     joined = {"categories": encodings[0]} if encodings else {}
-    environments = [each.get("env_id") for each in metadata]
-    if environments[0] is not None and all(each == environments[0] for each in environments):
-        joined["env_id"] = environments[0]
+    for key in ("env_id", "time_limit"):
+        if key in metadata[0] and all(each.get(key) == metadata[0][key] for each in metadata):
+            joined[key] = metadata[0][key]
     return next(iter(numbers), None), joined
 
 

@@ -3,6 +3,7 @@
 normalised score = (G - random) / (expert - random). Most papers multiply by 100; this package does not.
 """
 
+import re
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -76,7 +77,9 @@ def find_reference_scores(env: str) -> ReferenceScores | None:
 
 
 def _plain_name(env: str) -> str:
-    """Small letters and hyphens, without what our own ids begin with."""
+    """Small letters and hyphens, without what our own ids begin with, and without the module that registers an id."""
+    if re.search(r"-v\d+$", env):  # module:function is no id
+        env = env.rpartition(":")[2]
     return env.lower().replace("_", "-").removeprefix("upweight/").removeprefix("stochastic")
 
 

@@ -11,7 +11,7 @@ from upweight.base.errors import WeightingError, collecting_warnings, naming_mem
 from upweight.base.text import Shown, number
 from upweight.data.action_codes import codes_note, unused_note
 from upweight.data.dataset import Dataset
-from upweight.data.endings import lost_rewards_note
+from upweight.data.endings import cut_short_note, lost_rewards_note
 from upweight.data.given import AnyDataset, as_dataset
 from upweight.data.reference_scores import misfit, normalize_returns, reference_scores
 from upweight.data.statistics import positive_sided_variance
@@ -133,7 +133,10 @@ def inspect(
     if dataset.labels is not None:
         names, counts = np.unique(dataset.labels, return_counts=True)
         labels = {str(name): int(count) for name, count in zip(names, counts, strict=True)}
-    lengths, notes = dataset.lengths, [look(dataset) for look in (codes_note, unused_note, lost_rewards_note)]
+    lengths, notes = (
+        dataset.lengths,
+        [look(dataset) for look in (codes_note, unused_note, lost_rewards_note, cut_short_note)],
+    )
     return Inspection(
         source=dataset.source,
         num_episodes=dataset.num_episodes,

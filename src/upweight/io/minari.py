@@ -45,7 +45,7 @@ def read(path: Path, *, observation_key: str | None = None) -> Dataset:
         returns=_returns(storage.returns, folder),
         labels=[str(label) for label in labels] if all(label is not None for label in labels) else None,
         num_actions=_num_actions(metadata, actions),
-        metadata={**(own if isinstance(own, dict) else {}), "minari": identity},
+        metadata={**_environment(metadata), **(own if isinstance(own, dict) else {}), "minari": identity},
         source=str(folder.parent if folder.name == "data" else folder),
     )
 
@@ -96,6 +96,14 @@ def _returns(totals: list[Any], folder: Path) -> NDArray[np.float64] | None:
             f"{folder}: key 'rewards': expected finite rewards, episode {number} sums to {returns[number]}"
         )
     return returns
+
+
+def _environment(metadata: dict[str, Any]) -> dict[str, Any]:
+    """The id of the environment and its time limit in steps, as far as its description says them."""
+    text = metadata.get("env_spec")
+    spec = (json.loads(text) if isinstance(text, str) and text else None) or {}
+    kinds = {"env_id": ("id", str), "time_limit": ("max_episode_steps", int)}
+    return {name: spec[key] for name, (key, kind) in kinds.items() if isinstance(spec.get(key), kind)}
 
 
 def _num_actions(metadata: dict[str, Any], actions: Column) -> int | None:

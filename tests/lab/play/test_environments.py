@@ -10,7 +10,7 @@ from scipy.stats import binomtest
 import upweight as uw
 from support.rollout import Counted, register_counted
 from upweight.lab.play.action_noise import RandomActions
-from upweight.lab.play.environments import STOCHASTIC, environment_spaces
+from upweight.lab.play.environments import STOCHASTIC, environment_spaces, find_spec
 
 stochastic = pytest.mark.parametrize("env_id", STOCHASTIC)
 
@@ -60,6 +60,23 @@ class TestMakeEnvironment:
         assert max(each.lengths.max() for each in played) == 7
         with pytest.raises(uw.RolloutError, match="unknown environment 'plant_of_a_test:biuld'"):
             uw.make_environment("plant_of_a_test:biuld")
+
+    def test_an_id_that_a_module_registers(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        entry = "gymnasium.spec('CartPole-v1').entry_point"
+        code = f"import gymnasium\ngymnasium.register('PlantOfATest-v3', {entry}, max_episode_steps=5)\n"
+        (tmp_path / "plants_of_a_test.py").write_text(code)
+        monkeypatch.syspath_prepend(tmp_path)
+        assert find_spec("plants_of_a_test:PlantOfATest-v3").max_episode_steps == 5
+        assert environment_spaces("plants_of_a_test:PlantOfATest-v3") == (4, 2, True, 0)
+        layer = (np.ones((4, 2), np.float32), np.zeros(2, np.float32))
+        policy = uw.Policy("categorical", (layer,), observation_mean=np.zeros(4), observation_scale=np.ones(4))
+        for workers in (1, 2):
+            (played,) = uw.evaluate([policy], "plants_of_a_test:PlantOfATest-v3", episodes=2, workers=workers)
+            assert played.lengths.max() == 5
+        with pytest.raises(uw.RolloutError, match="unknown environment"):
+            find_spec("plants_of_a_test:PlantOfATest-v4")
+        with pytest.raises(uw.RolloutError, match="unknown environment"):
+            find_spec("no_such_module:CartPole-v1")
 
     def test_without_gymnasium(self, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setitem(sys.modules, "gymnasium", None)

@@ -75,7 +75,9 @@ def register_environments() -> None:
 
 
 def make_environment(env_id: str, observation_size: int | None = None) -> Any:
-    """A ``gymnasium.Env`` with its time limit, as every part of this package sees it: of an id, or of ``module:function``.
+    """A ``gymnasium.Env`` with its time limit, as every part of this package sees it.
+
+    An id may be one of Gymnasium's, ``module:EnvId`` (the module registers it), or ``module:function`` (which builds it).
 
     ``observation_size``: how many numbers an observation must have. ``Ant-v5`` is built with 27 unless this is 105 (with contact
     forces, as Gymnasium builds it) or 111 (D4RL's files: the 27, then zeros); others have the number that they have.
@@ -133,29 +135,34 @@ def has_time_limit(environment: Any) -> bool:
 
 
 def find_spec(env_id: str) -> Any:
-    """What is registered under an id, or what ``module:function`` builds (a ``gymnasium.EnvSpec``)."""
+    """What is registered under an id, after the import of the module in ``module:EnvId``; or what ``module:function`` builds.
+
+    It is a ``gymnasium.EnvSpec``.
+    """
     gymnasium = _gymnasium()
     register_environments()
     try:
         return gymnasium.spec(env_id)
     except (gymnasium.error.Error, ImportError, TypeError, ValueError) as error:
-        if _builder(env_id) is not None:
+        module, _, name = str(env_id).partition(":")
+        imported = _imported(module, env_id) if name else None
+        if imported is not None and name in gymnasium.registry:
+            return gymnasium.spec(name)
+        if imported is not None and callable(getattr(imported, name, None)):
             return gymnasium.envs.registration.EnvSpec(env_id, entry_point=env_id)
-        expected = f"expected an id such as Hopper-v5, or module:function of your own ({error})"
+        expected = f"expected an id such as Hopper-v5, module:EnvId, or module:function of your own ({error})"
         meant = hint(str(env_id), gymnasium.registry, most=3, otherwise=expected)
         raise RolloutError(f"unknown environment {env_id!r}; {meant}") from None
 
 
-def _builder(env_id: Any) -> Any:
-    """The function that ``module:function`` names, if there is one."""
-    module, _, function = str(env_id).partition(":")
+def _imported(module: str, env_id: str) -> Any:
+    """The module that an id names, if there is one; its import may register environments."""
     try:
-        found = getattr(importlib.import_module(module), function, None) if function else None
+        return importlib.import_module(module)
     except ModuleNotFoundError:
         return None
     except Exception as error:  # somebody else's code
         raise RolloutError(f"{env_id}: cannot be imported ({type(error).__name__}: {error})") from error
-    return found if callable(found) else None
 
 
 class Spaces(NamedTuple):
