@@ -1,6 +1,7 @@
 """Arguments that several commands share."""
 
 import argparse
+import json
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +14,7 @@ from support.rollout import make_policy
 from upweight.base.errors import WeightingError
 from upweight.cli.main import main
 from upweight.cli.options import add_evaluate_every, count, parse_settings
+from upweight.cli.terminal import print_json
 from upweight.lab.study.store import Store
 from upweight.lab.train.algorithm import find_algorithm
 from upweight.weightings.registry import make_weighting
@@ -122,3 +124,12 @@ def test_no_file_is_replaced_unasked(
     assert file.read_text() == "mine"
     assert main([*command, "--overwrite"]) == 0
     assert file.read_bytes() != b"mine"
+
+
+def test_json_is_strict(capsys: pytest.CaptureFixture[str]) -> None:
+    print_json({"loss": [0.5, float("nan")], "best": float("-inf")})
+
+    def refuse(constant: str) -> None:
+        raise AssertionError(constant)
+
+    assert json.loads(capsys.readouterr().out, parse_constant=refuse) == {"loss": [0.5, None], "best": None}

@@ -1,5 +1,6 @@
 import copy
 import dataclasses
+import json
 import pickle  # what worker processes are sent with
 from typing import Any
 
@@ -224,6 +225,13 @@ class TestMetadata:
             ds.metadata["note"] = "y"  # type: ignore[index]
         with pytest.raises(uw.DatasetError, match="written as JSON"):
             ds.with_metadata(bad=object())
+
+    def test_is_a_copy_that_every_reader_of_json_can_read(self) -> None:
+        given: dict[str, Any] = {"scale": [1.5, float("nan"), float("-inf")], "nested": {"best": float("inf")}}
+        ds = tiny().with_metadata(**given)
+        given["scale"][0] = 7.0
+        assert dict(ds.metadata) == {"scale": [1.5, None, None], "nested": {"best": None}}
+        assert json.loads(json.dumps(uw.inspect(ds).to_dict(), allow_nan=False))["metadata"] == dict(ds.metadata)
 
 
 @given(datasets())

@@ -1,5 +1,6 @@
 """Tables with one row per step: which column is what, rows in order, ends, gaps and categories."""
 
+from datetime import date, datetime
 from typing import Any
 
 import numpy as np
@@ -160,6 +161,22 @@ class TestOrder:
         assert uw.Dataset.from_frame(frame, **LAYOUT).rewards.tolist() == [0, 1, 0, -1, 0]
         with pytest.raises(uw.DatasetError, match="'hour': expected numbers or dates .* found text such as '31.5.'"):
             table(hour=["31.5."] * 5)
+
+    @pytest.mark.parametrize("after", ["", ":30.25", "Z", "+02:00"])
+    def test_dates_may_be_text_or_objects(self, after: str) -> None:
+        texts = [f"2024-05-31 {hour:02d}:00{after}" for hour in (0, 0, 1, 2, 10)]
+        moments = [datetime.fromisoformat(text) for text in texts]
+        days = [date(2024, 5, day) for day in (9, 9, 10, 11, 30)]
+        for when in (texts, np.array(texts), np.array(texts, object), np.array(moments, object), np.array(days)):
+            assert table(hour=when).rewards.tolist() == [0, 1, 0, -1, 0]
+
+    def test_dates_that_have_no_order_are_refused(self) -> None:
+        texts = [f"2024-05-31 {hour:02d}:00" for hour in (0, 0, 1, 2, 10)]
+        for odd in ("tomorrow", "20240531", 7):
+            with pytest.raises(uw.DatasetError, match=f"'hour': expected numbers or dates .* found .*{odd}"):
+                table(hour=np.array([*texts[:4], odd], object))
+        with pytest.raises(uw.DatasetError, match="'hour': expected a time zone in every row or in none"):
+            table(hour=[*texts[:4], texts[4] + "Z"])
 
     def test_one_time_twice_in_one_episode(self) -> None:
         with pytest.raises(uw.DatasetError, match=r"'hour': rows 2 and 4 are one time \(0\) of one episode \(a\)"):

@@ -106,6 +106,11 @@ def naming(path: Path) -> Iterator[None]:
         raise
 
 
+def strict_json(value: Any) -> Any:
+    """What a file of JSON would give back of ``value``: a copy, with None for NaN and infinity, which JSON does not have."""
+    return json.loads(json.dumps(value), parse_constant=lambda _: None)
+
+
 def write_json(path: Path, value: Any, *, allow_nan: bool = False) -> None:
     """Write ``value`` for people and programs, completely or not at all."""
     with atomic_target(path) as target:

@@ -8,6 +8,8 @@ import warnings
 from pathlib import Path
 from typing import Any, TextIO
 
+from upweight.base.files import strict_json
+
 INTERRUPTED = 130  # the exit code
 _CLEAR_LINE = "\r\x1b[K"  # of a progress bar
 _BOLD, _YELLOW, _RED, _RESET = "\x1b[1m", "\x1b[33m", "\x1b[31m", "\x1b[0m"
@@ -57,7 +59,7 @@ def print_report(text: str) -> None:
 
 
 def print_json(value: Any) -> None:
-    print(json.dumps(value, indent=2, allow_nan=False))
+    print(json.dumps(strict_json(value), indent=2, allow_nan=False))
 
 
 def show_warnings_as_lines() -> None:

@@ -2,6 +2,7 @@
 
 import warnings
 from collections.abc import Mapping, Sequence
+from datetime import date, datetime
 from typing import Any
 
 import numpy as np
@@ -62,14 +63,26 @@ def identifiers(cells: NDArray[Any], *, name: str, source: str) -> NDArray[Any]:
 def times(cells: NDArray[Any], *, name: str, source: str) -> NDArray[Any]:
     """``cells`` [M] as something that has an order in time: numbers or dates, in every row."""
     _check_present(cells, name, source)
-    if cells.dtype.kind in "OUT" and isinstance(cells.tolist()[0], str):
+    if cells.dtype.kind == "M":
+        return cells
+    values = cells.tolist() if cells.dtype.kind in "OUT" else []
+    if not any(isinstance(cell, str | date) for cell in values):
+        return numbers(cells, name=name, source=source)
+    dates = [_date(cell) for cell in values]
+    if None in dates:
         raise DatasetError(
             f"{source}: column {name!r}: expected numbers or dates (2024-05-31 or 2024-05-31 14:00) to order rows by, "
-            f"found text such as {str(cells[0])!r}"
+            f"found text such as {values[dates.index(None)]!r}"
         )
-    if cells.dtype == object and hasattr(cells[0], "timestamp"):  # with a time zone
-        return np.array([cell.timestamp() for cell in cells])
-    return cells if cells.dtype.kind == "M" else numbers(cells, name=name, source=source)
+    has_zone = [getattr(each, "tzinfo", None) is not None for each in dates]
+    if not any(has_zone):
+        return np.array(dates, "datetime64[us]")
+    if not all(has_zone):
+        raise DatasetError(
+            f"{source}: column {name!r}: expected a time zone in every row or in none, found none in row "
+            f"{has_zone.index(False) + 1} ({values[has_zone.index(False)]})"
+        )
+    return np.array([each.timestamp() for each in dates])
 
 
 def encode(
@@ -149,6 +162,16 @@ def _warn_of_spellings(categories: Sequence[Any], name: str, source: str) -> Non
                 UpweightWarning,
                 stacklevel=2,
             )
+
+
+def _date(cell: Any) -> Any:
+    """A date, or one that is written as ISO 8601 has it (2024-05-31T14:00+02:00), with or without a time; None of others."""
+    if isinstance(cell, date):
+        return cell
+    try:
+        return datetime.fromisoformat(cell) if "-" in cell else None
+    except (TypeError, ValueError):
+        return None
 
 
 def _is_missing(cell: Any) -> bool:

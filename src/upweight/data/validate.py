@@ -1,6 +1,5 @@
 """Checks at the door: turn what a user or a file gives into arrays the rest of the package can trust."""
 
-import json
 import warnings
 from collections.abc import Callable, Mapping
 from types import MappingProxyType
@@ -10,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from upweight.base.errors import DatasetError, UpweightWarning, WeightingError
+from upweight.base.files import strict_json
 from upweight.data.columns import Column
 from upweight.data.segment import Episodes
 
@@ -193,9 +193,8 @@ def _rows_equal(a: NDArray[Any], b: NDArray[Any]) -> NDArray[np.bool_]:
 
 def as_metadata(entries: Mapping[str, Any] | None, *, source: str) -> Mapping[str, Any]:
     """A read-only copy of metadata that JSON can express."""
-    metadata = dict(entries or {})
     try:
-        json.dumps(metadata)
+        metadata = strict_json(dict(entries or {}))
     except (TypeError, ValueError) as error:
         raise DatasetError(f"{source}: expected metadata that can be written as JSON ({error})") from None
     return MappingProxyType(metadata)
