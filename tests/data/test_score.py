@@ -30,6 +30,11 @@ def test_a_score_that_is_none_is_refused(score: list[float], found: str) -> None
         tiny().with_score(score)
 
 
+def test_a_name_is_for_load() -> None:
+    with pytest.raises(uw.DatasetError, match=r"found the name 'rating'.*upweight\.load\(.*score='rating'"):
+        tiny().with_score("rating")
+
+
 def test_progress_that_lerobot_keeps_beside_a_dataset(tmp_path: Path) -> None:
     folder = write_lerobot(tmp_path / "robot", rating=[float(m) for m in range(26)])
     frames = np.arange(26)[::-1]  # in any order

@@ -16,6 +16,11 @@ from upweight.data.validate import as_array
 
 def score_rewards(score: Any, episodes: Episodes, *, source: str) -> Column:
     """Rewards [M] from ``score``: numbers of the episodes [N], or of the steps [M], where an episode's last one counts."""
+    if isinstance(score, str):
+        raise DatasetError(
+            f"{source}: score: expected a number per episode, found the name {score!r}; a column of that name is read by "
+            f"upweight.load(..., score={score!r}) (--score {score})"
+        )
     scores = as_array(score, key="score", source=source)
     count, steps = len(episodes), episodes.num_steps
     if scores.shape == (steps,):
