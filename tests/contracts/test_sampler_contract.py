@@ -41,6 +41,23 @@ def test_draws_follow_the_probabilities(kind: type[Sampler]) -> None:
 
 
 @every
+def test_arrays_that_were_given_may_change(kind: type[Sampler]) -> None:
+    """What a sampler says of itself stays what it draws by."""
+    ds = random_dataset(5, num_episodes=9)
+    weights = np.ones({"episode": ds.num_episodes, "step": ds.num_steps}[kind.unit])
+    sampler = kind(ds, weights)
+    state = sampler.state_dict()
+    again = kind.from_state_dict(state)
+    expected = sampler.probabilities()
+    for array in (weights, sampler.probabilities(), *state.values(), *sampler.state_dict().values()):
+        array[...] = 3
+    weights[0] = 100
+    for each in (sampler, again):
+        np.testing.assert_array_equal(each.probabilities(), expected)
+        np.testing.assert_array_equal(kind.from_state_dict(each.state_dict()).probabilities(), expected)
+
+
+@every
 @given(ds=datasets(), seed=st.integers(0, 99))
 def test_probabilities_are_a_distribution_over_trainable_steps(kind: type[Sampler], ds: uw.Dataset, seed: int) -> None:
     try:

@@ -83,3 +83,12 @@ def test_steps_beyond_what_32_bits_count() -> None:
 def test_a_name_is_no_weights() -> None:
     with pytest.raises(uw.WeightingError, match=r"weights, found 'rw'; .* uw\.ReturnWeighting\(0\.1\)"):
         uw.EpisodeSampler(tiny(), "rw")
+
+
+def test_lengths_and_weights_that_were_given_may_change() -> None:
+    lengths, weights = np.array([2, 3]), np.array([0.25, 0.75])
+    sampler = uw.EpisodeSampler.from_lengths(lengths, weights)
+    expected = sampler.probabilities()
+    lengths[:], weights[:] = 1, [1, 0]
+    np.testing.assert_array_equal(sampler.probabilities(), expected)
+    assert sampler.state_dict()["weights"].tolist() == [0.25, 0.75]

@@ -29,3 +29,9 @@ def test_weights_that_are_none_are_refused(returns: list[float]) -> None:
 
 def test_others_are_scaled() -> None:
     np.testing.assert_array_equal(ByReturn()(with_returns([1.0, 3.0])), [0.25, 0.75])
+
+
+def test_weights_are_never_the_array_that_was_given() -> None:
+    kept = np.array([0.5, 0.25, 0.25])
+    for weighting in (kept, lambda _: kept):
+        assert not np.shares_memory(uw.resolve_weights(weighting, with_returns([1.0, 2.0, 3.0])), kept)

@@ -231,9 +231,9 @@ def as_episode_index(values: Any, *, num_episodes: int, source: str, allow_none:
 
 
 def as_weights(values: Any, *, count: int, what: str) -> NDArray[np.float64]:
-    """``values`` as float64 [count]: finite, non-negative, at least one above zero. ``what`` has a weight each."""
+    """A copy of ``values`` as float64 [count]: finite, non-negative, at least one above zero. ``what`` has a weight each."""
     try:
-        weights = np.asarray(values, np.float64)
+        weights = np.array(values, np.float64)
     except (TypeError, ValueError):
         raise WeightingError(
             f"expected an array of {count} weights, found {values!r:.60}; names are for training and adapters:"

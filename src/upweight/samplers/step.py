@@ -27,7 +27,7 @@ class StepSampler(Sampler):
 
     def __init__(self, dataset: AnyDataset, weights: ArrayLike) -> None:
         dataset = as_dataset(dataset)
-        values = as_weights(weights, count=dataset.num_steps, what="step").copy()
+        values = as_weights(weights, count=dataset.num_steps, what="step")
         lost = dataset.episodes.last_steps[dataset.num_transitions < dataset.lengths]
         values[lost] = 0.0
         self._setup(values)
