@@ -2,11 +2,15 @@ import copy
 import dataclasses
 import json
 import pickle  # what worker processes are sent with
+from collections.abc import Callable
+from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 import numpy as np
+import pandas
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 
 import upweight as uw
 from support.datasets import assert_same, datasets, random_dataset, tiny
@@ -197,15 +201,85 @@ class TestTransitions:
         np.testing.assert_array_equal(ds.transitions(np.array([end])).next_observations[0], ds.next_observations[end])
 
 
+def arrays_of(ds: uw.Dataset) -> dict[str, np.ndarray]:
+    """Every array that a user can get hold of."""
+    public = {name: getattr(ds, name) for name in dir(ds) if not name.startswith("_")}
+    episodes = {f"episodes.{name}": getattr(ds.episodes, name) for name in dir(ds.episodes) if not name.startswith("_")}
+    columns = {f"columns.{name}": column.read() for name, column in ds.columns.items()}
+    return {name: each for name, each in (public | episodes | columns).items() if isinstance(each, np.ndarray)}
+
+
+def through_files(ds: uw.Dataset) -> list[uw.Dataset]:
+    with TemporaryDirectory() as folder:
+        uw.save(ds, Path(folder) / "log.npz")
+        found = [uw.load(Path(folder) / "log.npz"), uw.pack(ds, Path(folder) / "log.packed")]
+        return [each.check() for each in found if arrays_of(each)]
+
+
+MADE_FROM: dict[str, Callable[[uw.Dataset], list[uw.Dataset]]] = {
+    "itself": lambda ds: [ds],
+    "subset": lambda ds: [ds.subset([1, 0, 1]), *ds.split(0.5, seed=0)],
+    "declared": lambda ds: [ds.mark_incomplete([0]), ds.with_labels("a"), ds.with_metadata(note="x")],
+    "rewarded": lambda ds: [ds.with_score(ds.returns), ds.with_success(ds.complete)],
+    "concat": lambda ds: [uw.concat([ds]), uw.concat([ds, ds])],
+    "mix": lambda ds: [uw.mix(ds, ds, fraction=0.5, num_steps=2, seed=0)],
+    "resample": lambda ds: [uw.resample(ds, "uniform")],
+    "pickle": lambda ds: [pickle.loads(pickle.dumps(ds)), pickle.loads(pickle.dumps(ds.check()))],
+    "copy": lambda ds: [copy.copy(ds), copy.deepcopy(ds.check())],
+    "files": through_files,
+}
+
+
 class TestFrozen:
-    def test_arrays_refuse_writing(self) -> None:
-        ds = random_dataset(labels=True)
-        for name in ("observations", "actions", "rewards", "next_observations", "terminated", "truncated", "returns"):
-            with pytest.raises(ValueError, match="read-only"):
-                getattr(ds, name)[0] = 0
-        assert ds.labels is not None
-        with pytest.raises(ValueError, match="read-only"):
-            ds.labels[0] = "x"
+    @pytest.mark.parametrize("make", MADE_FROM.values(), ids=MADE_FROM)
+    @given(ds=datasets())
+    @settings(max_examples=15)
+    def test_every_array_is_read_only(self, make: Callable[[uw.Dataset], list[uw.Dataset]], ds: uw.Dataset) -> None:
+        for made in make(ds):
+            arrays = arrays_of(made)
+            assert len(arrays) >= 20
+            assert not [name for name, array in arrays.items() if array.flags.writeable]
+
+    def test_no_array_is_a_view_of_the_users(self) -> None:
+        steps = np.arange(8.0)
+        flat = {
+            "observations": np.stack([steps, steps], axis=1),
+            "actions": steps[:, None] / 8,
+            "rewards": steps + 1,
+            "next_observations": np.stack([steps, steps], axis=1) + 1,
+        }
+        ends = {"terminated": steps % 4 == 3, "truncated": np.zeros(8, bool)}
+        per_episode = {"labels": np.array(["a", "b"]), "complete": np.ones(2, bool), "final_known": np.ones(2, bool)}
+        frame = {
+            "episode": steps // 4,
+            "observation": steps,
+            "action": flat["actions"][:, 0],
+            "reward": steps + 1,
+            **ends,
+        }
+        episodes = [
+            {**{name: each[low : low + 4] for name, each in flat.items()}, "terminated": True} for low in (0, 4)
+        ]
+        score, labels, success = np.array([1.0, 2.0]), np.array(["a", "b"]), np.array([True, False])
+        made = [
+            uw.Dataset.from_arrays(**flat, **ends, **per_episode),
+            uw.Dataset.from_episodes(episodes),
+            uw.Dataset.from_episodes(episodes[:1]),
+            uw.Dataset.from_frame(frame),
+            uw.Dataset.from_frame(pandas.DataFrame(frame)),
+            tiny().subset([0, 1]).with_score(score).with_labels(labels),
+            tiny().subset([0, 1]).with_success(success),
+        ]
+        given_ = [*flat.values(), *ends.values(), *per_episode.values(), *frame.values(), score, labels, success]
+        before = [{name: array.copy() for name, array in arrays_of(ds).items()} for ds in made[:3]]
+        for ds in made:
+            for name, array in arrays_of(ds).items():
+                assert not any(np.shares_memory(array, each) for each in given_), name
+        for array in given_[:7]:
+            array[...] = 0
+        for ds, kept in zip(made, before, strict=False):
+            for name, array in arrays_of(ds).items():
+                np.testing.assert_array_equal(array, kept[name], err_msg=name)
 
     def test_fields_refuse_assignment(self) -> None:
         with pytest.raises(dataclasses.FrozenInstanceError):

@@ -39,6 +39,10 @@ class Column(ABC):
     def __len__(self) -> int:
         return self.shape[0]
 
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        """In another process, or as a copy: NumPy forgets that an array is read-only."""
+        self.__dict__.update(state, _array=None if state["_array"] is None else read_only(state["_array"]))
+
     @property
     def is_loaded(self) -> bool:
         """Whether the whole column is in memory."""

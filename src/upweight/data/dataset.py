@@ -27,6 +27,7 @@ STORED = (
     "flags",
 )  # names of columns; the last three may be missing
 _MAPPINGS = ("columns", "metadata")  # fields that are read-only views, which cannot be pickled
+_PER_EPISODE = ("_returns", "_initial_observations", "labels")  # fields that are arrays [N, ...] or None
 _PIECE = 1 << 16  # steps that are looked at together
 
 
@@ -59,7 +60,11 @@ class Dataset(Shown):
     source: str = "dataset"  # named in error messages
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "columns", MappingProxyType(dict(self.columns)))
+        for name in _MAPPINGS:
+            object.__setattr__(self, name, MappingProxyType(dict(getattr(self, name))))
+        for name in _PER_EPISODE:
+            if (known := getattr(self, name)) is not None:
+                object.__setattr__(self, name, read_only(known))
 
     # ---- making one -------------------------------------------------------------------------------------------
     @classmethod
@@ -208,7 +213,7 @@ class Dataset(Shown):
     def returns(self) -> NDArray[np.float64]:
         r"""[N] raw, undiscounted return :math:`G_i = \sum_t r_{i,t}` over all logged steps."""
         if self._returns is not None:
-            return read_only(self._returns)
+            return self._returns
         return read_only(validate.sum_rewards(self.rewards, self.starts, source=self.source))
 
     # ---- steps ------------------------------------------------------------------------------------------------
@@ -346,8 +351,7 @@ class Dataset(Shown):
         chosen = validate.as_episode_index(episodes, num_episodes=self.num_episodes, source=self.source)
         steps = self.episodes.steps_of(chosen)
         columns = {name: GatheredColumn(column, steps) for name, column in self.columns.items()}
-        per_episode = ("_returns", "_initial_observations", "labels")
-        known = {name: values[chosen] for name in per_episode if (values := getattr(self, name)) is not None}
+        known = {name: values[chosen] for name in _PER_EPISODE if (values := getattr(self, name)) is not None}
         return replace(self, episodes=self.episodes.take(chosen), columns=columns, **known)
 
     def split(self, fraction: float, *, seed: int) -> tuple["Dataset", "Dataset"]:
@@ -418,7 +422,8 @@ class Dataset(Shown):
         return {**fields, **{name: dict(fields[name]) for name in _MAPPINGS}}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
-        self.__dict__.update(state, **{name: MappingProxyType(state[name]) for name in _MAPPINGS})
+        self.__dict__.update(state)
+        self.__post_init__()
 
     # ---- inside -----------------------------------------------------------------------------------------------
     def _checked(self, name: str) -> NDArray[Any]:

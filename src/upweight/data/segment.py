@@ -16,6 +16,7 @@ marked incomplete: its steps are real, its return is not.
 
 from dataclasses import dataclass, fields
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -39,6 +40,10 @@ class Episodes:
     def __post_init__(self) -> None:
         for field in fields(self):  # copies: what a caller does with the arrays afterwards changes nothing
             object.__setattr__(self, field.name, read_only(np.array(getattr(self, field.name))))
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """A copy, or one in another process, is made like the first: NumPy would forget that the arrays are read-only."""
+        return Episodes, tuple(getattr(self, field.name) for field in fields(self))
 
     def __len__(self) -> int:
         return len(self.lengths)
