@@ -7,6 +7,7 @@ import shutil
 import subprocess
 import sys
 import textwrap
+import zlib
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +16,7 @@ import pytest
 
 import upweight as uw
 from support.datasets import assert_same, random_dataset, with_arrays
-from upweight.io import packed, packing
+from upweight.io import npz_members, packed, packing
 
 KILLED_AT_EVERY_MOMENT = """
     import os, shutil, sys
@@ -306,6 +307,56 @@ def test_a_leftover_of_a_killed_process_is_in_nobodys_way(tmp_path: Path, shards
     (tmp_path / "all.partial" / ".upweight-x" / "plan.json").write_text("half")
     uw.pack(shards, tmp_path / "all")
     assert {path.suffix for path in (tmp_path / "all").iterdir()} == {".bin", ".json"}
+
+
+class Counted:
+    """A decompressor that counts the bytes it gives."""
+
+    total = 0
+    make = zlib.decompressobj
+
+    def __init__(self, *args: Any, real: Any = None) -> None:
+        self._real = real or Counted.make(*args)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._real, name)
+
+    def copy(self) -> "Counted":
+        return Counted(real=self._real.copy())
+
+    def decompress(self, *args: Any) -> bytes:
+        data = self._real.decompress(*args)
+        Counted.total += len(data)
+        return data
+
+
+@pytest.mark.parametrize("workers", [1, 3])
+def test_compressed_arrays_are_unpacked_a_fixed_number_of_times(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, workers: int
+) -> None:
+    """However many windows and parts there are."""
+    monkeypatch.setattr(packed, "_PART_BYTES", 80_000)
+    monkeypatch.setattr(packed, "_BLOCK_BYTES", 4_000)
+    monkeypatch.setattr(npz_members, "_BLOCK_BYTES", 8_000)
+    monkeypatch.setattr(npz_members, "_MARK_BYTES", 2_000)
+    ratios = []
+    for episodes in (100, 400, 1600):
+        log = tmp_path / f"{episodes}.npz"
+        rng = np.random.default_rng(0)
+        last = np.arange(episodes * 10) % 10 == 9
+        arrays = {"observations": rng.normal(size=(len(last), 8)), "actions": rng.normal(size=(len(last), 2))}
+        np.savez_compressed(log, **arrays, terminals=last, qpos=last)
+        with monkeypatch.context() as patch:
+            patch.setattr(Counted, "total", 0)
+            patch.setattr(zlib, "decompressobj", Counted)
+            made = uw.pack(log, tmp_path / f"{episodes}.packed", workers=workers)
+            ratios.append(Counted.total / sum(array.nbytes for array in arrays.values()))
+        np.testing.assert_array_equal(made.observations, arrays["observations"][~last])
+        np.testing.assert_array_equal(made.next_observations[8::9], arrays["observations"][last])
+        np.testing.assert_array_equal(made.initial_observations, arrays["observations"][::10])
+        np.testing.assert_array_equal(made.actions, arrays["actions"][~last])
+    assert max(ratios) < (3 if workers == 1 else 6), ratios
+    assert ratios[-1] <= ratios[0] * 1.2, ratios
 
 
 def test_two_at_a_time_are_refused(tmp_path: Path, shards: list[Path]) -> None:

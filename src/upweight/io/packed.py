@@ -163,11 +163,20 @@ def write_part(folder: Path, layout: Layout, dataset: Dataset, part: Part) -> di
     low = int(dataset.starts[part.first])
     record: dict[str, Any] = {"source": dataset.source, "steps": part.steps, "episodes": part.last - part.first}
     starts = dataset.starts[span]
+    initial: list[Array] = []  # filled while observations are written, which come first: they are read once
+
+    def keeping_initial(blocks: Iterable[Array]) -> Iterator[Array]:
+        at = low
+        for block in blocks:
+            initial.append(block[starts[(starts >= at) & (starts < at + len(block))] - at])
+            at += len(block)
+            yield block
+
     blocks: dict[str, Iterable[Array]] = {
         "flags": [episodes.flags(part.first, part.last)],
         "lengths": [episodes.lengths[span]],
         **{key: [getattr(episodes, key)[span]] for key in _FLAGS},
-        "initial_observations": [dataset.columns["observations"].rows(starts)],
+        "initial_observations": initial,
     }
     if dataset.labels is not None:
         names, places = np.unique(dataset.labels[span], return_inverse=True)
@@ -181,6 +190,7 @@ def write_part(folder: Path, layout: Layout, dataset: Dataset, part: Part) -> di
         if key in dataset.columns:
             rows = max(1, _BLOCK_BYTES // layout.row_bytes(key))
             blocks[key] = dataset.columns[key].blocks(low, low + part.steps, rows)
+    blocks["observations"] = keeping_initial(blocks["observations"])
     record["sha256"] = {
         key: _write(folder, layout, key, part, _checked(dataset, key, blocks[key])) for key in layout.columns
     }
