@@ -1,3 +1,4 @@
+import json
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -105,6 +106,25 @@ def test_the_file_is_plain_safetensors(tmp_path: Path) -> None:
     for name, array in arrays.items():
         np.testing.assert_array_equal(back[name], array)
         assert back[name].shape == array.shape
+
+
+@pytest.mark.parametrize(
+    ("starts", "message"),
+    [((0, 8), "share bytes"), ((8, 0), "share bytes"), ((0, 16), None), ((0, 24), "does not fit the data")],
+)
+def test_arrays_of_a_file_share_nothing(starts: tuple[int, int], message: str | None, tmp_path: Path) -> None:
+    """Many names for the same bytes would take more memory than the file is long."""
+    entries = {
+        name: {"dtype": "F32", "shape": [4], "data_offsets": [start, start + 16]}
+        for name, start in zip("ab", starts, strict=True)
+    }
+    text = json.dumps(entries).encode()
+    (tmp_path / "p.safetensors").write_bytes(len(text).to_bytes(8, "little") + text + bytes(32))
+    if message is None:
+        assert read_safetensors(tmp_path / "p.safetensors")[0].keys() == {"a", "b"}
+        return
+    with pytest.raises(uw.DatasetError, match=message):
+        read_safetensors(tmp_path / "p.safetensors")
 
 
 @given(edits=st.lists(st.tuples(st.floats(0, 1), st.integers(0, 255)), min_size=1), cut=st.floats(0, 1))

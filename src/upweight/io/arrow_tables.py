@@ -1,6 +1,8 @@
 """Columns of Parquet files: read by name, a row group at a time, turned into plain arrays."""
 
-from collections.abc import Iterator, Sequence
+from collections import defaultdict
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +16,7 @@ from upweight.data.columns import Array, Column, Index, by_group
 from upweight.io.format import check_claim, reading
 
 _ROWS_AT_A_TIME = 1 << 16
+_BYTES_OF = {"BOOLEAN": 1, "INT32": 4, "FLOAT": 4, "INT64": 8, "DOUBLE": 8, "INT96": 8}  # Parquet's types of numbers
 
 
 def parquet_module() -> Any:
@@ -51,9 +54,58 @@ def to_numpy(values: Any, *, key: str, path: Path) -> NDArray[Any]:
     return np.asarray(values.to_numpy(zero_copy_only=False))
 
 
+def as_text(values: Any) -> NDArray[np.object_]:
+    """[M] strings of an Arrow column, empty ones as None; equal ones are one object where the column says each once."""
+    pa = require("pyarrow", extra="parquet", purpose="working with Parquet files")
+    chunks = []
+    for chunk in values.chunks if isinstance(values, pa.ChunkedArray) else [values]:
+        if pa.types.is_dictionary(chunk.type):
+            names = np.array([*chunk.dictionary.to_pylist(), None], object)
+            chunks.append(names[chunk.indices.fill_null(-1).to_numpy()])
+        else:
+            chunks.append(chunk.to_numpy(zero_copy_only=False))
+    return np.concatenate([np.empty(0, object), *chunks])
+
+
+def check_text(cells: NDArray[np.object_], *files: Path, key: str) -> None:
+    """Refuse strings [M] that would take too much as an array, in which each has the room of the longest."""
+    longest = max((len(cell) for cell in cells if isinstance(cell, str)), default=0)
+    check_claim(4 * longest * len(cells), *files, key=key)
+
+
+def claimed_bytes(metadata: Any) -> dict[str, int]:
+    """What each column of a Parquet file takes, by its path in the schema; text as Arrow keeps it, each string once."""
+    claims: dict[str, int] = defaultdict(int)
+    for group in map(metadata.row_group, range(metadata.num_row_groups)):
+        for column in map(group.column, range(group.num_columns)):
+            count, kind = max(column.num_values, group.num_rows), column.physical_type
+            is_text = kind not in _BYTES_OF
+            claims[column.path_in_schema] += count * _BYTES_OF.get(kind, 4) + is_text * column.total_uncompressed_size
+    return claims
+
+
+def check_columns(claims: Mapping[str, int], names: Sequence[str], *files: Path) -> list[str]:
+    """Refuse columns that claim too much for what the files store; paths of their parts in the schema."""
+    found = []
+    for name in names:
+        parts = [place for place in claims if place == name or place.startswith(f"{name}.")]
+        check_claim(sum(claims[place] for place in parts), *files, key=name)
+        found += parts
+    return found
+
+
+@contextmanager
+def open_columns(path: Path, names: Sequence[str]) -> Iterator[Any]:
+    """A ``ParquetFile`` of which these columns can be read; it has their text as Parquet keeps it, each string once."""
+    metadata = parquet_module().read_metadata(path)
+    parts = check_columns(claimed_bytes(metadata), names, path)
+    with parquet_module().ParquetFile(path, metadata=metadata, read_dictionary=parts) as file:
+        yield file
+
+
 def read_columns(path: Path, names: Sequence[str]) -> Any:
     """An Arrow table of some columns; Arrow's ``read_table`` makes room for others too, however long they claim to be."""
-    with parquet_module().ParquetFile(path) as file:
+    with open_columns(path, names) as file:
         return file.read(columns=list(names)).select(list(names))  # it also reads "name.more"
 
 
@@ -71,8 +123,7 @@ def read_column(paths: Sequence[Path], name: str) -> NDArray[Any]:
 def _row_layout(path: Path, name: str) -> tuple[tuple[int, ...], np.dtype]:
     """Shape and dtype of one row: from the schema where it says, else from the first row."""
     pa = require("pyarrow", extra="parquet", purpose="working with Parquet files")
-    with reading(path, f"key {name!r}"):
-        file = parquet_module().ParquetFile(path)
+    with reading(path, f"key {name!r}"), open_columns(path, [name]) as file:
         kind = file.schema_arrow.field(name).type
         shape: tuple[int, ...] = ()
         while pa.types.is_fixed_size_list(kind):
@@ -136,7 +187,7 @@ class Shards:
         """Some columns, many rows at a time, cut where ``episode_index`` changes."""
         rest: dict[str, Array] = {}
         for path in track(self.paths, total=len(self.paths), description="looking for episodes"):
-            with reading(path, "its episodes"), parquet_module().ParquetFile(path) as file:
+            with reading(path, "its episodes"), open_columns(path, names) as file:
                 for batch in file.iter_batches(_ROWS_AT_A_TIME, columns=list(names)):
                     rows = {name: _plain(batch.column(name), key=name, path=path) for name in names}
                     rest = {name: np.concatenate([rest[name], rows[name]]) for name in names} if rest else rows
@@ -162,7 +213,7 @@ def _plain(values: Any, *, key: str, path: Path) -> Array:
         return to_numpy(values, key=key, path=path)
     if values.null_count:
         raise DatasetError(f"{path}: key 'label': expected a label in every row")
-    return np.asarray(values.to_numpy(zero_copy_only=False), dtype=object)
+    return as_text(values)
 
 
 class ParquetColumn(Column):
@@ -184,8 +235,7 @@ class ParquetColumn(Column):
             )
         dtype = np.dtype(np.float64) if as_float and kind.kind != "f" else kind
         super().__init__((shards.num_rows, *(stored if row_shape is None else row_shape)), dtype)
-        nbytes = int(np.prod(self.shape, dtype=object)) * kind.itemsize
-        check_claim(nbytes, sum(path.stat().st_size for path in shards.paths), key=name, path=path)
+        check_claim(int(np.prod(self.shape, dtype=object)) * kind.itemsize, *shards.paths, key=name)
         self._shards, self._name = shards, name
 
     def _read(self) -> Array:

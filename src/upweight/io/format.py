@@ -15,8 +15,8 @@ from typing import Any
 from upweight.base.errors import DatasetError, UpweightError, UpweightWarning, naming_memory
 from upweight.data.dataset import Dataset
 
-# A reader refuses an array that claims to be larger than this unless the file stores a fair share of it: deflate cannot
-# do better than 1032 to 1, so a bigger claim is a damaged or hostile file.
+# A reader refuses what claims to be larger than this unless the file stores a fair share of it: deflate cannot do better than
+# 1032 to 1, so a bigger claim is a damaged or hostile file.
 _CLAIM_FLOOR_BYTES = 256 << 20
 _CLAIM_RATIO = 5000
 WAYS_IN = "to Dataset.from_arrays (steps), from_episodes (trajectories) or from_frame (a table)"
@@ -101,11 +101,13 @@ def no_flags(path: Path, name: str, found: Iterable[str]) -> DatasetError:
     )
 
 
-def check_claim(nbytes: int, stored: int, *, key: str, path: Path) -> None:
-    """Refuse an array whose claimed size is out of proportion to what the file stores of it."""
-    if nbytes > max(_CLAIM_FLOOR_BYTES, _CLAIM_RATIO * stored):
+def check_claim(nbytes: int, *files: Path, key: str, stored: int | None = None) -> None:
+    """Refuse what would take memory out of proportion to its files: to what they say they store of it, or their whole size."""
+    size = sum(file.stat().st_size for file in files)
+    there = size if stored is None else min(stored, size)
+    if nbytes > max(_CLAIM_FLOOR_BYTES, _CLAIM_RATIO * there):
         raise DatasetError(
-            f"{path}: key {key!r}: claims {nbytes:,} bytes but the file stores only {stored:,}; refusing to load it"
+            f"{files[0]}: key {key!r}: claims {nbytes:,} bytes but the file stores only {there:,}; refusing to load it"
         )
 
 

@@ -94,7 +94,7 @@ def dataset_at(file: Group, key: str, path: Path) -> Any:
         raise DatasetError(f"{path}: key {key!r}: expected an array stored in this file, found something else")
     if node.shape is None:
         raise DatasetError(f"{path}: key {key!r}: expected an array, found an empty entry")
-    check_claim(node.size * node.dtype.itemsize, node.id.get_storage_size(), key=key, path=path)
+    check_claim(node.size * node.dtype.itemsize, path, key=key, stored=node.id.get_storage_size())
     return node
 
 

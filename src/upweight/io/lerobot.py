@@ -19,7 +19,7 @@ from upweight.base.files import atomic_target
 from upweight.base.optional import require
 from upweight.data.dataset import Dataset
 from upweight.data.validate import as_flags, as_weights
-from upweight.io.arrow_tables import parquet_module, read_column
+from upweight.io.arrow_tables import parquet_module, read_column, read_columns
 from upweight.io.format import reading
 from upweight.io.parquet import flags, shards
 
@@ -89,10 +89,10 @@ def read_weights(path: str | os.PathLike[str], folder: Path | None = None) -> Ep
             f"{file}: expected a file of weights, found none; upweight weights FOLDER -o {file} writes it"
         )
     with reading(file, "weights"):
-        table = parquet_module().read_table(file)
-        about = json.loads((table.schema.metadata or {}).get(_MARK, b"{}"))
+        about = json.loads((parquet_module().read_schema(file).metadata or {}).get(_MARK, b"{}"))
         if about.get("format") != _VERSION:
             raise DatasetError(f"{file}: expected weights that upweight wrote, found something else; {_AGAIN}")
+        table = read_columns(file, EpisodeWeights._fields)
         columns = {name: table.column(name).to_numpy() for name in EpisodeWeights._fields}
         weight = as_weights(columns["weight"], count=len(table), what=f"episode in {file}")
     if folder is None and file.parts[-2:] == IN_PLACE.parts and is_lerobot(file.parent.parent):

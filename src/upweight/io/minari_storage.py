@@ -15,7 +15,7 @@ from upweight.base.errors import DatasetError
 from upweight.base.optional import require
 from upweight.base.progress import track
 from upweight.data.columns import Array, Column, EpisodesColumn, Index, ReadEpisode
-from upweight.io.arrow_tables import to_numpy
+from upweight.io.arrow_tables import check_columns, claimed_bytes, to_numpy
 from upweight.io.format import no_flags, reading
 from upweight.io.hdf5 import dataset_at, open_episodes, open_hdf5
 from upweight.io.hdf5_group import Group
@@ -227,7 +227,10 @@ def _dataset(episode: Path, storage: str) -> Any:
 def _table(episode: Path, storage: str, columns: list[str]) -> Any:
     """Some columns of one episode."""
     with reading(episode, "the episode's table"):
-        table = _dataset(episode, storage).to_table(columns=columns)
+        source = _dataset(episode, storage)
+        for fragment in source.get_fragments() if storage == "parquet" else ():
+            check_columns(claimed_bytes(fragment.metadata), columns, Path(fragment.path))
+        table = source.to_table(columns=columns)
         table.validate(full=True)  # Arrow believes the lengths and places that a file claims
         return table
 

@@ -89,7 +89,7 @@ class NpzColumn(Column):
                     f"{path}: key {name!r}: shape {member.shape} needs {nbytes:,} bytes, "
                     f"but {self._info.file_size - member.header_bytes:,} are there"
                 )
-            check_claim(nbytes, self._info.compress_size, key=name, path=path)
+            check_claim(nbytes, path, key=name, stored=self._info.compress_size)
         super().__init__(member.shape, member.dtype)
         self._path, self._name, self._header_bytes = path, name, member.header_bytes
         self._marks: list[_Unpacking] = []  # by row; the list and what is in it never change: several threads may read

@@ -24,7 +24,16 @@ from upweight.base.optional import require
 from upweight.data.dataset import Dataset
 from upweight.data.segment import LAST, TERMINATED
 from upweight.data.validate import as_episodes
-from upweight.io.arrow_tables import ParquetColumn, Shards, parquet_module, read_column, read_columns, schema_names
+from upweight.io.arrow_tables import (
+    ParquetColumn,
+    Shards,
+    as_text,
+    check_text,
+    parquet_module,
+    read_column,
+    read_columns,
+    schema_names,
+)
 from upweight.io.format import Format, listed, no_flags, reading, starts_with
 from upweight.io.parquet_episodes import EPISODE_COLUMNS, find_episodes
 
@@ -213,7 +222,10 @@ def _episode_metadata(folder: Path, name: str) -> tuple[dict[int, Any], set[str]
         with reading(shard, "the metadata of episodes"):
             here = set(parquet_module().read_schema(shard).names)
             names |= here
-            entries += read_columns(shard, [*({"episode_index", name} & here)]).to_pylist()
+            table = read_columns(shard, [*({"episode_index", name} & here)])
+            if name in here and "dictionary" in str(table.schema.field(name).type):  # text
+                check_text(as_text(table.column(name)), shard, key=name)
+            entries += table.to_pylist()
     said = [entry for entry in entries if entry.get(name) is not None and "episode_index" in entry]
     return {entry["episode_index"]: entry[name] for entry in said}, names
 

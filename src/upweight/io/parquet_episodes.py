@@ -14,7 +14,7 @@ from upweight.base.errors import DatasetError
 from upweight.data.columns import Array
 from upweight.data.segment import segment_by_id
 from upweight.data.validate import as_flags, as_rewards, as_vector, sum_rewards
-from upweight.io.arrow_tables import Shards
+from upweight.io.arrow_tables import Shards, check_text
 
 Found = dict[str, Array]  # per episode: the fields of Episodes, and returns and labels if there are any
 _TERMINATED = ("terminated", "next.terminated", "terminals")
@@ -43,10 +43,13 @@ def find_episodes(shards: Shards, rewards: str | None, done_is_terminal: bool, *
             values = as_rewards(rows[rewards], key=rewards, num_steps=len(rows["episode_index"]), source=where)
             part["returns"] = sum_rewards(values, starts, source=where)
         if "label" in rows:
-            part["labels"] = rows["label"][starts].astype(str)
+            part["labels"] = rows["label"][starts]
         parts.append(part)
         first += len(rows["episode_index"])
     found = {key: np.concatenate([part[key] for part in parts]) for key in parts[0]}
+    if "labels" in found:
+        check_text(found["labels"], *shards.paths, key="label")
+        found["labels"] = found["labels"].astype(str)
     if len(np.unique(ids := found.pop("ids"))) != len(ids):
         raise DatasetError(
             f"{source}: expected the steps of an episode to stand together, "

@@ -5,6 +5,7 @@ A TOML file beside the table, called the same but for the ending (``icu.toml`` f
 """
 
 import csv
+import io
 import re
 import tomllib
 from collections.abc import Callable, Mapping, Sequence
@@ -18,8 +19,8 @@ from upweight.base.errors import DatasetError
 from upweight.base.optional import require
 from upweight.data.dataset import Dataset
 from upweight.data.table import KEYS, check_layout, choose_columns, read_beside as read_beside_frame
-from upweight.io.arrow_tables import parquet_module, read_columns, to_numpy
-from upweight.io.format import reading, starts_with
+from upweight.io.arrow_tables import as_text, check_text, parquet_module, read_columns, to_numpy
+from upweight.io.format import check_claim, reading, starts_with
 from upweight.io.parquet import is_own, shards
 
 CSV = "csv"
@@ -97,7 +98,8 @@ def _read_csv(path: Path, choose: Choice) -> dict[str, NDArray[Any]]:
     }
     with reading(path, "the rows"):
         try:
-            table = pa_csv.read_csv(path, **options)
+            with _Unpacked(path) as file:
+                table = pa_csv.read_csv(file, **options)
         except ValueError as error:  # of Arrow's
             if "UTF8" in str(error):
                 raise DatasetError(_not_utf8(path)) from None
@@ -110,6 +112,27 @@ def _read_csv(path: Path, choose: Choice) -> dict[str, NDArray[Any]]:
             columns[name] = _array(_as_written(column) if is_name else column, name, path)
             table = table.drop_columns([name])
     return columns
+
+
+class _Unpacked(io.RawIOBase):
+    """The bytes of a file that may be packed, refused where they are too many for it."""
+
+    def __init__(self, path: Path) -> None:
+        pa = require("pyarrow", extra="parquet", purpose=_PURPOSE)
+        self._stream, self._path, self._count = pa.input_stream(str(path), compression="detect"), path, 0
+
+    def readable(self) -> bool:
+        return True
+
+    def close(self) -> None:
+        self._stream.close()
+        super().close()
+
+    def read(self, size: int = -1) -> Any:
+        data = self._stream.read(size)
+        self._count += len(data)
+        check_claim(self._count, self._path, key="rows")
+        return data
 
 
 def _as_written(column: Any) -> Any:
@@ -160,8 +183,14 @@ def _read_parquet(files: Sequence[Path], choose: Choice) -> dict[str, NDArray[An
 
 def _array(column: Any, name: str, path: Path) -> NDArray[Any]:
     """An Arrow column as it is: lists as [M, K], empty numbers as NaN, text and its gaps as objects."""
-    is_list = "list" in str(column.type)
-    return to_numpy(column, key=name, path=path) if is_list else np.asarray(column.to_numpy())
+    kind = str(column.type)
+    if "list" in kind:
+        return to_numpy(column, key=name, path=path)
+    if "string" not in kind and "binary" not in kind:
+        return np.asarray(column.to_numpy())
+    cells = as_text(column)
+    check_text(cells, path, key=name)
+    return cells
 
 
 def _columns_only(layout: Mapping[str, Any]) -> dict[str, Any]:

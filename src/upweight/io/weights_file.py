@@ -1,7 +1,6 @@
 """Episode weights as a file of their own (npz): written by ``upweight weights`` and by the explorer page."""
 
 import os
-import zipfile
 from pathlib import Path
 
 import numpy as np
@@ -11,6 +10,7 @@ from upweight.base.errors import DatasetError
 from upweight.base.files import atomic_target
 from upweight.data.dataset import Dataset
 from upweight.data.validate import as_weights
+from upweight.io.npz_members import member_names, read_member
 
 
 def save_weights(path: Path, weights: NDArray[np.float64], dataset: Dataset) -> None:
@@ -30,15 +30,15 @@ def load_weights(path: str | os.PathLike[str], dataset: Dataset) -> NDArray[np.f
         >>> uw.load_weights("weights.npz", ds)[:2]
         array([0.125, 0.125])
     """
-    expected = f"{path}: expected an npz file with 'weights' and 'lengths', as `upweight weights` writes it"
-    if not Path(path).exists():
+    path = Path(path)
+    if not path.exists():
         raise DatasetError(f"{path}: no such file")
-    try:
-        with Path(path).open("rb") as file, np.load(file, allow_pickle=False) as arrays:
-            weights, lengths = arrays["weights"], arrays["lengths"]
-            returns = arrays["returns"] if dataset.has_rewards else None
-    except (OSError, EOFError, ValueError, KeyError, TypeError, AttributeError, zipfile.BadZipFile) as error:
-        raise DatasetError(f"{expected} ({error})") from None
+    if not {"weights", "lengths", *(["returns"] * dataset.has_rewards)} <= member_names(path):
+        raise DatasetError(
+            f"{path}: expected an npz file with 'weights' and 'lengths', as `upweight weights` writes it"
+        )
+    weights, lengths = read_member(path, "weights"), read_member(path, "lengths")
+    returns = read_member(path, "returns") if dataset.has_rewards else None
     same = np.array_equal(lengths, dataset.num_transitions)
     if not same or (returns is not None and not np.allclose(returns, dataset.returns, rtol=1e-9, equal_nan=True)):
         raise DatasetError(

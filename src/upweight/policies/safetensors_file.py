@@ -9,6 +9,7 @@ import json
 import math
 import os
 from collections.abc import Mapping
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -56,6 +57,8 @@ def write_safetensors(path: Path, arrays: Mapping[str, NDArray[Any]], metadata: 
 def read_safetensors(path: Path) -> tuple[dict[str, NDArray[Any]], dict[str, str]]:
     """The arrays and the metadata of a file; anything odd about it is a :class:`DatasetError`."""
     try:
+        if path.exists() and not path.is_file():
+            raise DatasetError(f"{path}: expected a file, found a folder, a pipe or a device")
         size = os.path.getsize(path)
         with path.open("rb") as file:
             length = int.from_bytes(file.read(8), "little")
@@ -64,6 +67,9 @@ def read_safetensors(path: Path) -> tuple[dict[str, NDArray[Any]], dict[str, str
             header = json.loads(file.read(length))
             data = file.read()
         metadata = {str(key): str(value) for key, value in header.pop("__metadata__", {}).items()}
+        spans = sorted(tuple(entry["data_offsets"]) for entry in header.values())
+        if any(first[1] > second[0] for first, second in pairwise(spans)):
+            raise DatasetError(f"{path}: not a safetensors file: arrays in it share bytes; get a new copy")
         return {name: _array(data, entry, f"{path}: array {name!r}") for name, entry in header.items()}, metadata
     except DatasetError:
         raise
