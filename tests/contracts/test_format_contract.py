@@ -16,6 +16,7 @@ import pytest
 import upweight as uw
 from support.datasets import assert_same, random_dataset, with_arrays
 from support.files import save_quietly
+from upweight.data.fingerprint import fingerprint
 from upweight.io.format import Format
 from upweight.io.registry import formats, writable
 
@@ -171,6 +172,21 @@ def test_weights_are_computed_without_loading_observations(format_: Format, tmp_
     uw.inspect(back)
     assert not any(column.is_loaded for name, column in back.columns.items() if name not in {"rewards", "flags"})
     np.testing.assert_array_equal(back.initial_observations, ds.initial_observations)
+
+
+@every
+@pytest.mark.parametrize("block", [1, 1 << 22])
+def test_the_fingerprint_is_that_of_the_arrays_and_reads_none_as_a_whole(
+    format_: Format, block: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("upweight.data.fingerprint._BLOCK_BYTES", block)
+    path = target(format_, tmp_path)
+    save_quietly(random_dataset(1, num_episodes=5, next_known=True), path, format_.name)
+    unread, whole = uw.load(path), uw.load(path).check()
+    before = [column.is_loaded for column in unread.columns.values()]
+    found = fingerprint(unread)
+    assert [column.is_loaded for column in unread.columns.values()] == before
+    assert found == fingerprint(whole)
 
 
 @every

@@ -46,6 +46,25 @@ def test_any_change_shows() -> None:
     assert without not in same
 
 
+def test_the_width_of_labels_does_not_count() -> None:
+    """Numbers that runs are stored under: those of labels in the narrowest type have always been these."""
+    arrays = {
+        "observations": np.arange(6, dtype=np.float32)[:, None],
+        "actions": np.zeros((6, 1), np.float32),
+        "rewards": np.ones(6, np.float32),
+        "terminated": np.arange(6) % 2 == 1,
+    }
+    for given, expected in (
+        (["a", "bc", "ü"], "c64527255af9ce7a"),
+        (["", "", ""], "55c11163e63203cf"),
+        (None, "99e867254cde377c"),
+    ):
+        for labels in (given, None if given is None else np.array(given, "<U20")):
+            assert fingerprint(uw.Dataset.from_arrays(**arrays, labels=labels)) == expected
+    two, wide = (uw.Dataset.from_arrays(**arrays, labels=["a", "bc", last]).subset([0, 1]) for last in ("x", "x" * 9))
+    assert fingerprint(two) == fingerprint(wide)
+
+
 @pytest.mark.parametrize("piece", [1, 100, 1 << 22])
 def test_next_observations_that_are_not_stored_are_hashed_in_pieces(
     piece: int, monkeypatch: pytest.MonkeyPatch
