@@ -96,6 +96,59 @@ def test_algorithms_however_they_are_spelled(spelled: str, name: str) -> None:
 
 
 @pytest.mark.parametrize(
+    ("command", "partner"),
+    [
+        ("train data.npz -o runs --env Hopper-v5", "--evaluate-every"),
+        ("train data.npz -o runs --episodes 20", "--evaluate-every"),
+        ("train data.npz -o runs --workers 2", "--evaluate-every"),
+        ("explore data.npz --port 8000", "--serve"),
+        ("explore data.npz --serve --output page.html", "without --serve"),
+        ("explore data.npz --serve --overwrite", "without --serve"),
+        ("inspect data.npz --overwrite", "--plot"),
+        ("make --list --steps 100", "without --list"),
+        ("make --list --seed 0", "without --list"),
+        ("make --list --workers 2", "without --list"),
+        ("make --list --output out.npz", "without --list"),
+        ("make --list --format npz", "without --list"),
+        ("make --list --overwrite", "without --list"),
+        ("pack data.packed --verify --overwrite", "-o FOLDER"),
+        ("pack data.packed --verify --dtype float16", "-o FOLDER"),
+        ("pack data.packed --verify --workers 2", "-o FOLDER"),
+        ("pack data.packed --verify --input-format csv", "-o FOLDER"),
+        ("pack data.packed --verify --episode stay", "-o FOLDER"),
+        ("select runs --data data.npz --episodes 20", "--env"),
+        ("select runs --data data.npz --workers 2", "--env"),
+        ("select runs --data data.npz --episodes-allowed 9", "--env"),
+        (
+            "select runs --data data.npz --env Hopper-v5 --episodes-allowed 9 --episodes 20",
+            "without --episodes-allowed",
+        ),
+        ("select runs --data data.npz --env Hopper-v5 --episodes-allowed 9 --workers 2", "without --episodes-allowed"),
+        ("select runs --data data.npz --overwrite", "-o"),
+        ("sweep demo -o results --address auto", "--executor ray"),
+        ("sweep demo -o results --gpus-per-population 2", "--executor ray"),
+        ("sweep demo -o results --executor ray --workers 2", "--cpus-per-population"),
+        ("evaluate policy.safetensors --env CartPole-v1 --overwrite", "folder"),
+    ],
+    ids=str,
+)
+def test_an_option_that_would_do_nothing_names_its_partner(
+    command: str, partner: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    uw.save(random_dataset(), "data.npz")
+    make_policy("CartPole-v1").save(tmp_path / "policy.safetensors")
+    monkeypatch.setattr("upweight.cli.explore.until_interrupted", lambda: None)
+    before = sorted(tmp_path.iterdir())
+    words = command.split()
+    option = next(word for word in reversed(words) if word.startswith("--"))
+    assert main(words) == 2
+    out, err = capsys.readouterr()
+    assert f"{option}: needs " in err and partner in err and out == ""
+    assert sorted(tmp_path.iterdir()) == before
+
+
+@pytest.mark.parametrize(
     "command",
     [
         ["convert", "data.npz", "-o", "out.npz"],

@@ -4,7 +4,6 @@ import argparse
 import threading
 from pathlib import Path
 
-from upweight.base.errors import ConfigError
 from upweight.cli import options
 from upweight.explorer.page import explore
 
@@ -21,12 +20,12 @@ move the slider, what a run would draw, every episode with its flags, the sugges
 end the code, the command and the weights of what you chose
 it holds return, length, label and start of every episode, and the rewards of up to a million steps: think before you send it"""
 
+_PAGE = Path("explore.html")
+
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     options.add_data(parser)
-    parser.add_argument(
-        "-o", "--output", type=Path, default=Path("explore.html"), help="the page (default: explore.html)"
-    )
+    parser.add_argument("-o", "--output", type=Path, help=f"the page (default: {_PAGE})")
     options.add_overwrite(parser)
     parser.add_argument("--title", help="what the page is called (default: as the data are)")
     parser.add_argument("--env", help="task whose reference scores the suggestion is judged by: hopper, ant, ...")
@@ -40,13 +39,15 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> None:
+    options.check_partner(arguments, ["port"], arguments.serve, "--serve, which shows the page instead of writing it")
+    writes = "a command without --serve, which writes nothing"
+    options.check_partner(arguments, ["output", "overwrite"], not arguments.serve, writes)
+    output = arguments.output or _PAGE
     if not arguments.serve:
-        if arguments.port is not None:
-            raise ConfigError("--port: needs --serve, which shows the page instead of writing it")
-        options.check_free(arguments.output, arguments)
+        options.check_free(output, arguments)
     explorer = explore(arguments.data, env=arguments.env, title=arguments.title, **options.reading_options(arguments))
     if not arguments.serve:
-        print(f"wrote {explorer.save(arguments.output)}: open it in a browser")
+        print(f"wrote {explorer.save(output)}: open it in a browser")
         return
     with explorer.serve(port=arguments.port or 0) as server:
         print(f"open {server.address}\nonly this machine can; Ctrl-C ends it", flush=True)

@@ -42,6 +42,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> None:
+    options.check_partner(arguments, ["overwrite"], arguments.plot is not None, "--plot FILE, the file to replace")
     options.check_free(arguments.plot, arguments)
     weightings = options.weightings_from(arguments)
     dataset = options.read_dataset(arguments.data, arguments)

@@ -6,13 +6,13 @@ import re
 import shlex
 import sys
 import tomllib
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import MISSING, Field, fields
 from pathlib import Path
 from types import NoneType, UnionType
 from typing import Any, get_args, get_type_hints
 
-from upweight.base.errors import DatasetError, WeightingError
+from upweight.base.errors import ConfigError, DatasetError, WeightingError
 from upweight.data.dataset import Dataset
 from upweight.data.table import CHOICES, SEVERAL
 from upweight.io.loading import load
@@ -34,6 +34,17 @@ def count(text: str) -> int:
     except (ValueError, OverflowError):  # no number, or an infinite one
         pass
     raise argparse.ArgumentTypeError(f"expected a whole number such as 100000, 1e5 or 100_000, found {text!r}")
+
+
+def check_partner(arguments: argparse.Namespace, names: Iterable[str], present: bool, partner: str) -> None:
+    """Refuse options that were given and would do nothing, because their partner is not ``present``.
+
+    The defaults of these options are None or False, so that one that was given shows.
+    """
+    for name in names:
+        value = getattr(arguments, name)
+        if not present and value is not None and value is not False:
+            raise ConfigError(f"--{name.replace('_', '-')}: needs {partner}")
 
 
 def add_environment(parser: argparse._ActionsContainer, default: str = "what the dataset says") -> None:
@@ -108,6 +119,8 @@ _TABLE_HELP = {  # of the options for tables, beside those of CHOICES
     "ends": "how episodes end if no column says so (default: terminated, with a warning)",
     "missing_rewards": "what an empty reward means (default: an error)",
 }
+
+READING = ("input_format", "horizon", "num_actions", "success", "score", *_TABLE_HELP)  # what add_reading adds
 
 
 def _add_table(parser: argparse.ArgumentParser) -> None:

@@ -73,6 +73,10 @@ def run(arguments: argparse.Namespace) -> None:
 def _verify(arguments: argparse.Namespace) -> None:
     if not arguments.verify:
         raise DatasetError("expected -o FOLDER to pack into, or --verify to look at folders that were packed before")
+    idle = ["overwrite", "dtype", "workers", *options.READING]
+    options.check_partner(
+        arguments, idle, False, "-o FOLDER to pack into; without one, folders that were packed are read"
+    )
     found = [load(name, format="packed", verify=True) for name in arguments.data]
     if arguments.json:
         print_json(

@@ -68,7 +68,7 @@ def test_an_abstention_is_an_answer(place: Path, capsys: pytest.CaptureFixture[s
         (["--set", "discont=0.9"], "did you mean 'discount'"),
         (["--margin", "-1"], "margin: expected a number of at least 0"),
         (["-o", "choice.txt"], "ends in .json"),
-        (["--episodes-allowed", "3"], "real episodes need an environment"),
+        (["--episodes-allowed", "3"], "--episodes-allowed: needs an environment"),
         (["--propensities", "zeros.npy"], "propensities: expected numbers above 0"),
         (["--propensities", "q"], "expected columns of the table that the data are read from"),
         (["--env", "CartPole-v1"], "was it trained on another task?"),

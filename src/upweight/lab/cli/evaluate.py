@@ -49,6 +49,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(arguments: argparse.Namespace) -> None:
     options.check_free(arguments.trained / FILE, arguments)
     paths = find_policies(arguments.trained)
+    kept = "a folder as RUN; of one policy file nothing is written"
+    options.check_partner(arguments, ["overwrite"], arguments.trained.is_dir(), kept)
     policies = [load_policy(path) for path in paths]
     env_id = arguments.env or named_environment(policies, arguments.trained)
     results = evaluate(

@@ -34,13 +34,15 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--steps", type=options.count, help="at least this many (default: 1,000,000; classic control 100,000)"
     )
-    parser.add_argument("--seed", type=int, default=0, help="of the episodes (default: 0)")
+    parser.add_argument("--seed", type=int, help="of the episodes (default: 0)")
     parser.add_argument("--workers", type=int, help="processes (default: one per core); the data do not depend on it")
     options.add_writing(parser, required=False)
     options.add_json(parser, "a table")
 
 
 def run(arguments: argparse.Namespace) -> None:
+    making = ["steps", "seed", "workers", "output", "overwrite", "format"]
+    options.check_partner(arguments, making, not arguments.list, "a command without --list, which makes nothing")
     if arguments.list:
         names = recipe_names()
         print_json(names) if arguments.json else print("\n".join(names))
@@ -48,7 +50,8 @@ def run(arguments: argparse.Namespace) -> None:
     if arguments.name is None or arguments.output is None:
         raise DatasetError("expected the name of a dataset and -o FILE; upweight make --list prints all names")
     options.check_free(arguments.output, arguments)
-    dataset = make_dataset(arguments.name, steps=arguments.steps, seed=arguments.seed, workers=arguments.workers)
+    seed = 0 if arguments.seed is None else arguments.seed
+    dataset = make_dataset(arguments.name, steps=arguments.steps, seed=seed, workers=arguments.workers)
     lost, line = options.write_dataset(dataset, arguments)
     scores = normalize_returns(dataset.returns, reference_scores(arguments.name))
     summary = {

@@ -98,7 +98,7 @@ def _add_rule(parser: argparse.ArgumentParser) -> None:
     group = parser.add_argument_group("with an environment")
     options.add_environment(group, default="none")
     group.add_argument(
-        "--episodes", type=options.count, default=20, help="per policy, for the truth beside estimates (default: 20)"
+        "--episodes", type=options.count, help="per policy, for the truth beside estimates (default: 20)"
     )
     group.add_argument(
         "--episodes-allowed",
@@ -109,6 +109,15 @@ def _add_rule(parser: argparse.ArgumentParser) -> None:
     group.add_argument("--workers", type=int, help="processes that simulate (default: one per core)")
 
 
+def _check_partners(arguments: argparse.Namespace) -> None:
+    playing, writes = ["episodes", "workers"], (arguments.output, arguments.plot) != (None, None)
+    real = "an environment for real episodes: --env ID"
+    options.check_partner(arguments, [*playing, "episodes_allowed"], arguments.env is not None, real)
+    all_alike = "--env without --episodes-allowed, which plays its own episodes, one at a time"
+    options.check_partner(arguments, playing, arguments.episodes_allowed is None, all_alike)
+    options.check_partner(arguments, ["overwrite"], writes, "-o FILE or --plot FILE, the file to replace")
+
+
 def run(arguments: argparse.Namespace) -> None:
     with importing(extra="train", purpose="estimating what policies are worth"):
         from upweight.lab.select.fqe import FQEConfig
@@ -117,6 +126,7 @@ def run(arguments: argparse.Namespace) -> None:
         from upweight.lab.select.plot import plot_selection
         from upweight.lab.select.rule import SelectionRule
         from upweight.lab.select.select import UPDATES, quick_config, select
+    _check_partners(arguments)
     options.check_free(arguments.plot, arguments)
     if arguments.output is not None:
         check_output(arguments.output, overwrite=arguments.overwrite)
@@ -135,7 +145,7 @@ def run(arguments: argparse.Namespace) -> None:
         rule=rule,
         propensities=propensities,
         env=arguments.env,
-        env_episodes=arguments.episodes,
+        env_episodes=20 if arguments.episodes is None else arguments.episodes,
         episodes_allowed=arguments.episodes_allowed,
         seed=arguments.seed,
         stochastic=arguments.stochastic,

@@ -76,17 +76,17 @@ def _add_cluster(parser: argparse.ArgumentParser) -> None:
 
 def _make_executor(arguments: argparse.Namespace) -> "Executor":
     names = ("address", "gpus_per_population", "cpus_per_population")
-    given = {name: value for name in names if (value := getattr(arguments, name)) is not None}
-    if arguments.executor == "ray":
+    on_cluster = arguments.executor == "ray"
+    options.check_partner(arguments, names, on_cluster, "--executor ray")
+    options.check_partner(
+        arguments, ["workers"], not on_cluster, "--executor local; with ray say --cpus-per-population"
+    )
+    if on_cluster:
         from upweight.lab.sweep.ray_executor import RayExecutor
 
-        if arguments.workers is not None:
-            raise ConfigError("--workers: of this computer; with --executor ray say --cpus-per-population")
-        return RayExecutor(**given)
+        return RayExecutor(**{name: value for name in names if (value := getattr(arguments, name)) is not None})
     from upweight.lab.sweep.executor import LocalExecutor
 
-    if given:
-        raise ConfigError(f"--{next(iter(given)).replace('_', '-')}: needs --executor ray")
     return LocalExecutor(workers=arguments.workers)
 
 

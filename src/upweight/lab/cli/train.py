@@ -91,7 +91,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     group = parser.add_argument_group("evaluation on the way")
     options.add_evaluate_every(group, "each agent")
     options.add_environment(group)
-    group.add_argument("--episodes", type=options.count, default=20, help="per agent and point (default: 20)")
+    group.add_argument("--episodes", type=options.count, help="per agent and point (default: 20)")
     group.add_argument("--workers", type=int, help="processes that simulate (default: one per core)")
     options.add_json(parser, "a table")
     options.add_weighting(parser, several=True, default="rw")
@@ -103,17 +103,16 @@ def run(arguments: argparse.Namespace) -> None:
         from upweight.lab.play.evaluate import Evaluator
         from upweight.lab.train.points import named_environment
         from upweight.lab.train.train import plan_training, train
-    if arguments.env is not None and arguments.evaluate_every is None:
-        raise ConfigError(
-            "--env: needs --evaluate-every N; or train without it, and play afterwards: upweight evaluate"
-        )
+    partner = "--evaluate-every N; or train without it, and play afterwards: upweight evaluate"
+    options.check_partner(arguments, ["env", "episodes", "workers"], arguments.evaluate_every is not None, partner)
     runs = _runs(arguments)
     dataset = options.read_dataset(arguments.data, arguments)
     how: dict[str, Any] = {name: getattr(arguments, name) for name in ("precision", "max_agents", "kernels")}
     watch: dict[str, Any] = {}
     if arguments.evaluate_every is not None:
         env_id = arguments.env or named_environment(dataset)
-        evaluator = Evaluator(env_id, arguments.episodes, workers=arguments.workers)
+        episodes = 20 if arguments.episodes is None else arguments.episodes
+        evaluator = Evaluator(env_id, episodes, workers=arguments.workers)
         watch = {"evaluate_every": arguments.evaluate_every, "evaluate_with": evaluator}
     print(plan_training(dataset, runs, **how), file=sys.stderr)
     results = train(
