@@ -86,3 +86,30 @@ def test_categories_must_be_the_same_and_are_kept() -> None:
         uw.concat([log("high", "low"), log("low", "none")])
     every = ["none", "low", "high"]
     assert uw.concat([log("high", "low", action=every), log("low", "none", action=every)]).num_actions == 3
+
+
+def test_metadata_that_all_parts_agree_on_are_kept() -> None:
+    good, poor = sources()
+    facts = {"made_by": "test", "env_id": "Hopper-v5", "units": {"dose": "mg"}}
+    made_of = {"mix": {"seed": 3}, "recipe": {"name": "x"}, "content_sha256": "0", "minari": {"dataset_id": "x/y-v0"}}
+    parts = [each.with_metadata(**facts, **made_of) for each in (good, poor)]
+    assert dict(uw.concat(parts).metadata) == facts
+    assert dict(uw.concat(parts[:1]).metadata) == {**facts, "seed": 1}
+    for fraction in (0.5, 1.0):
+        mixed = uw.mix(*parts, fraction=fraction, num_steps=50, seed=0).metadata
+        assert facts.items() <= mixed.items() and mixed["mix"]["seed"] == 0
+        assert not {"recipe", "content_sha256", "minari"} & mixed.keys()
+
+
+@pytest.mark.parametrize("other", [{}, {"env_id": "Ant-v5"}, {"env_id": None}])
+def test_metadata_that_a_part_denies_or_does_not_say_are_dropped(other: dict[str, str]) -> None:
+    good, poor = sources()
+    for pair in ([{"env_id": "Hopper-v5"}, other], [other, {"env_id": "Hopper-v5"}]):
+        parts = [each.with_metadata(**entries) for each, entries in zip((good, poor), pair, strict=True)]
+        assert "env_id" not in uw.concat(parts).metadata
+
+
+def test_the_number_of_actions_that_any_part_knows_is_kept() -> None:
+    known, unknown = (random_dataset(seed, discrete=True, num_actions=4) for seed in range(2))
+    unknown = unknown.with_num_actions(None)
+    assert uw.concat([known, unknown]).num_actions == uw.concat([unknown, known]).num_actions == 4

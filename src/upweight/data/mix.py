@@ -13,9 +13,12 @@ from upweight.data.dataset import Dataset
 from upweight.data.given import AnyDataset, as_dataset
 from upweight.data.segment import join
 
+# Metadata that say what one dataset is made of: they would be wrong of several together.
+_MADE_OF = {"mix", "resample", "recipe", "parts", "content_sha256", "minari"}
+
 
 def concat(datasets: Sequence[AnyDataset], *, source: str | None = None) -> Dataset:
-    """One dataset with the episodes of all, in order. Labels are kept if every part has them.
+    """One dataset with the episodes of all, in order. Labels are kept if every part has them, metadata where all parts agree.
 
     Examples:
         >>> uw.concat([ds, ds]).num_episodes
@@ -53,7 +56,7 @@ def concat(datasets: Sequence[AnyDataset], *, source: str | None = None) -> Data
 def agree(
     num_actions: Iterable[int | None], metadata: Sequence[Mapping[str, Any]]
 ) -> tuple[int | None, dict[str, Any]]:
-    """How many actions there are, and the metadata of all together: what categories are numbered by, and the environment."""
+    """How many actions there are, and the metadata of all together: what all of them say, and what categories are numbered by."""
     numbers = {number for number in num_actions if number is not None}
     if len(numbers) > 1:
         raise DatasetError(f"cannot join datasets of different num_actions: found {sorted(numbers)}")
@@ -63,11 +66,12 @@ def agree(
             f"cannot join datasets of which columns have other categories: found {encodings[0]} and "
             f"{next(each for each in encodings if each != encodings[0])}; give each the same list of all of them"
         )
-    joined = {"categories": encodings[0]} if encodings else {}
-    for key in ("env_id", "time_limit"):
-        if key in metadata[0] and all(each.get(key) == metadata[0][key] for each in metadata):
-            joined[key] = metadata[0][key]
-    return next(iter(numbers), None), joined
+    joined = {
+        key: value
+        for key, value in metadata[0].items()
+        if key not in _MADE_OF and all(key in each and each[key] == value for each in metadata)
+    }
+    return next(iter(numbers), None), joined | ({"categories": encodings[0]} if encodings else {})
 
 
 def mix(

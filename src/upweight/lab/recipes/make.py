@@ -45,7 +45,6 @@ def make_dataset(name: str, *, steps: int | None = None, seed: int = 0, workers:
     command = f"upweight make {name} --steps {total} --seed {seed}"
     return dataset.with_metadata(
         recipe={"name": name, "edition": recipe.edition, "steps": total, "seed": seed, "command": command},
-        env_id=recipe.task.env_id,
         parts=about,
         versions=installed_versions("upweight", "gymnasium", "mujoco", "numpy"),
         content_sha256=content_hash(dataset),
@@ -90,8 +89,7 @@ def make_shared_data(
         recipe.name: np.concatenate([episodes_of(recipe.task, part) for part in recipe.parts]) for recipe in recipes
     }
     together = concat(list(played.values()), source=f"{', '.join(tasks)} datasets")
-    env_ids = {task.env_id for task in tasks.values()}
-    return SharedData(together.with_metadata(env_id=env_ids.pop()) if len(env_ids) == 1 else together, episodes)
+    return SharedData(together, episodes)
 
 
 _StreamKey = tuple[str, str, str, str | None]
@@ -123,6 +121,7 @@ def _play(task: Task, part: Part, total: int, *, seed: int, workers: int | None)
         rewards=chunk.rewards,
         labels=[part.label] * len(episodes),
         num_actions=task.num_actions,
+        metadata={"env_id": task.env_id},
         source=f"{task.name}-{part.label}",
     )
 
