@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 from torch.utils.data import DataLoader, RandomSampler, TensorDataset, WeightedRandomSampler
 
 import upweight as uw
-from upweight.adapters.pytorch import EpisodeBatchSampler, WeightedTransitions
+from upweight.adapters.pytorch import WeightedBatchSampler, WeightedTransitions
 
 BATCH = 256
 
@@ -20,13 +20,13 @@ def speed_tasks(dataset: uw.Dataset) -> dict[str, Callable[[], object]]:
     count = dataset.num_steps
     uniform = RandomSampler(steps, replacement=True, num_samples=count, generator=torch.Generator().manual_seed(0))
     weighted = WeightedRandomSampler(weights, count, generator=torch.Generator().manual_seed(0))
-    ours = EpisodeBatchSampler(dataset, "rw", BATCH, seed=0)
+    ours = WeightedBatchSampler(dataset, "rw", BATCH, seed=0)
     loaders: dict[str, DataLoader[Any]] = {
         "PyTorch RandomSampler (uniform)": DataLoader(steps, sampler=uniform, batch_size=BATCH, drop_last=True),
         "PyTorch WeightedRandomSampler (weighted)": DataLoader(
             steps, sampler=weighted, batch_size=BATCH, drop_last=True
         ),
-        "PyTorch EpisodeBatchSampler (ours)": DataLoader(steps, sampler=ours, batch_size=None),
+        "PyTorch WeightedBatchSampler (ours)": DataLoader(steps, sampler=ours, batch_size=None),
         "PyTorch WeightedTransitions (ours)": DataLoader(
             WeightedTransitions(dataset, "rw", BATCH, seed=0), batch_size=None
         ),

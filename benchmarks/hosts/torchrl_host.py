@@ -19,7 +19,7 @@ from torchrl.modules import MLP
 from torchrl.objectives import BCLoss
 
 import upweight as uw
-from upweight.adapters.torchrl import DatasetStorage, EpisodeWeightedSampler, to_tensordict
+from upweight.adapters.torchrl import DatasetStorage, WeightedEpisodeSampler, to_tensordict
 
 SPEED_BATCH, BC_BATCH, LEARNING_RATE = 256, 64, 1e-3
 
@@ -34,8 +34,8 @@ def speed_tasks(dataset: uw.Dataset) -> dict[str, Callable[[], object]]:
     # rw draws from fewer rows, which the processor's caches then hold; those with uniform weights draw from all, as TorchRL's do
     buffers: dict[str, tuple[Storage, Sampler]] = {
         "TorchRL RandomSampler (uniform)": (stored, RandomSampler()),
-        "TorchRL EpisodeWeightedSampler (ours)": (stored, EpisodeWeightedSampler(dataset, "rw", seed=0)),
-        "TorchRL EpisodeWeightedSampler (ours, uniform weights)": (stored, _uniform(dataset)),
+        "TorchRL WeightedEpisodeSampler (ours)": (stored, WeightedEpisodeSampler(dataset, "rw", seed=0)),
+        "TorchRL WeightedEpisodeSampler (ours, uniform weights)": (stored, _uniform(dataset)),
         "TorchRL DatasetStorage (ours, uniform weights)": (DatasetStorage(dataset), _uniform(dataset)),
     }
     try:
@@ -60,12 +60,12 @@ def speed_tasks(dataset: uw.Dataset) -> dict[str, Callable[[], object]]:
 def packed_batches(folder: Path) -> Callable[[], object]:
     """Weighted batches of a packed folder, by its storage."""
     dataset = uw.load(folder)
-    return _buffer(DatasetStorage(dataset), EpisodeWeightedSampler(dataset, "aw", seed=0), SPEED_BATCH).sample
+    return _buffer(DatasetStorage(dataset), WeightedEpisodeSampler(dataset, "aw", seed=0), SPEED_BATCH).sample
 
 
 def draw_observations(dataset: uw.Dataset, weighting: str, seed: int) -> Callable[[], NDArray[Any]]:
     """Observations [256, d] of a batch."""
-    sampler = EpisodeWeightedSampler(dataset, weighting, seed=seed)
+    sampler = WeightedEpisodeSampler(dataset, weighting, seed=seed)
     buffer = _buffer(DatasetStorage(dataset), sampler, SPEED_BATCH)
     return lambda: buffer.sample()["observation"].numpy()
 
@@ -87,7 +87,7 @@ def train_bc(
         warnings.filterwarnings("ignore", message="The name target_actor_network_params")  # TorchRL's, of its own class
         loss = BCLoss(TensorDictModule(policy, in_keys=["observation"], out_keys=["action"]), loss_function="l2")
     optimizer = torch.optim.Adam(loss.parameters(), lr=LEARNING_RATE)
-    buffer = _buffer(DatasetStorage(dataset), EpisodeWeightedSampler(dataset, weighting, seed=seed), BC_BATCH)
+    buffer = _buffer(DatasetStorage(dataset), WeightedEpisodeSampler(dataset, weighting, seed=seed), BC_BATCH)
     for _ in range(updates):
         optimizer.zero_grad()
         loss(buffer.sample())["loss_bc"].backward()
@@ -104,8 +104,8 @@ def _buffer(storage: Storage, sampler: Sampler, batch_size: int) -> TensorDictRe
     return TensorDictReplayBuffer(storage=storage, sampler=sampler, batch_size=batch_size)
 
 
-def _uniform(dataset: uw.Dataset) -> EpisodeWeightedSampler:
-    return EpisodeWeightedSampler(dataset, "uniform", seed=0)
+def _uniform(dataset: uw.Dataset) -> WeightedEpisodeSampler:
+    return WeightedEpisodeSampler(dataset, "uniform", seed=0)
 
 
 def _prioritized(dataset: uw.Dataset, rows: Any) -> TensorDictReplayBuffer:

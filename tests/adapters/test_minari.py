@@ -12,7 +12,7 @@ import pytest
 from scipy.stats import chisquare
 
 import upweight as uw
-from support.adapters import Adapted, check_adapter, numbered_dataset, steps_of
+from support.adapters import OTHER_SEEDS, Adapted, check_adapter, numbered_dataset, steps_of
 from support.datasets import assert_same, random_dataset, rows_only
 
 pytestmark = pytest.mark.slow
@@ -117,7 +117,10 @@ def test_weights_are_kept_as_metadata(storage: str) -> None:
     write_weights(source, others, key="others")
     np.testing.assert_allclose(read_weights(source, key="others"), others / 36)
     np.testing.assert_array_equal(read_weights(source), weights)
-    write_weights(source, "uniform")  # again, under the same key
+    with pytest.raises(uw.AdapterError, match="there are weights 'upweight' already; .*overwrite=True"):
+        write_weights(source, "uniform")
+    np.testing.assert_array_equal(read_weights(source), weights)
+    write_weights(source, "uniform", overwrite=True)
     np.testing.assert_allclose(read_weights(source), 1 / 9)
     assert uw.load("minari:test/small-v0").check().num_episodes == 9
 
@@ -130,7 +133,7 @@ def test_weights_of_views() -> None:
     rest = source.filter_episodes(lambda episode: episode.id not in {2, 3, 6})
     write_weights(source, np.arange(9.0))
     np.testing.assert_allclose(read_weights(view), np.array([2, 3, 6]) / 11)
-    weights = write_weights(view, "rw")
+    weights = write_weights(view, "rw", overwrite=True)
     np.testing.assert_allclose(read_weights(view), weights)
     assert read_weights(source)[[2, 3, 6]].tolist() == weights.tolist()
     assert read_weights(source).sum() == pytest.approx(1)
@@ -192,16 +195,14 @@ def test_episodes_are_drawn_by_their_weight() -> None:
     assert counts.sum() == 20_000
     assert counts[1] == 0
     assert chisquare(counts[weights > 0], 20_000 * weights[weights > 0]).pvalue > 1e-3
-    np.testing.assert_array_equal(sample_episodes(source, weights, 50, seed=1), drawn_again(source, weights))
-    assert (sample_episodes(source, weights, 50, seed=2) != drawn_again(source, weights)).any()
+    one, same, other = (sample_episodes(source, weights, 50, seed=seed) for seed in (1, np.int64(1), 2))
+    np.testing.assert_array_equal(one, same)
+    assert (one != other).any()
+    for seed in OTHER_SEEDS:
+        with pytest.raises(uw.AdapterError, match="seed: expected a whole number of at least 0, found"):
+            sample_episodes(source, weights, 3, seed=seed)
     episodes = list(source.iterate_episodes(drawn[:3]))
     assert [episode.id for episode in episodes] == drawn[:3].tolist()
-
-
-def drawn_again(source: Any, weights: np.ndarray) -> np.ndarray:
-    from upweight.adapters.minari import sample_episodes
-
-    return sample_episodes(source, weights, 50, seed=np.random.default_rng(1))
 
 
 @pytest.mark.filterwarnings("ignore:.*observation after .* terminal steps is unknown:upweight.DataLossWarning")
@@ -283,6 +284,23 @@ def test_nothing_is_overwritten() -> None:
     with pytest.raises(uw.AdapterError, match="there is a dataset 'mix-v0' already; choose another version"):
         export_mix(random_dataset(1, next_known=True), "mix-v0")
     assert minari.load_dataset("mix-v0").total_steps == logged().num_steps
+
+
+def test_a_dataset_is_replaced_if_asked_once_the_new_one_is_complete(tmp_path: Path) -> None:
+    from upweight.adapters.minari import as_dataset, export_mix
+
+    path = Path(export_mix(logged(), "mix-v0").storage.data_path).parent
+    before = sorted(path.parent.iterdir())
+    uw.save(logged(), tmp_path / "gone.npz")
+    gone = uw.load(tmp_path / "gone.npz")
+    (tmp_path / "gone.npz").unlink()
+    with pytest.raises((uw.DatasetError, OSError), match="gone.npz"):
+        export_mix(gone, "mix-v0", overwrite=True)
+    assert minari.load_dataset("mix-v0").total_steps == logged().num_steps
+    half = as_dataset(minari.load_dataset("mix-v0")).subset([0, 2])  # read from the files that it replaces
+    assert export_mix(half, "mix-v0", overwrite=True).total_steps == half.num_steps
+    assert sorted(path.parent.iterdir()) == before
+    assert export_mix(logged(), "mix-v1", overwrite=True).total_steps == logged().num_steps
 
 
 def test_an_environment_gives_spaces_and_comes_back() -> None:

@@ -20,7 +20,7 @@ from torch.utils.data import DataLoader, TensorDataset
 import upweight as uw
 from support.adapters import Adapted, check_adapter, numbered_dataset, steps_of
 from support.datasets import rows_only
-from upweight.adapters.pytorch import MOST_WORKERS, EpisodeBatchSampler, WeightedTransitions
+from upweight.adapters.pytorch import MOST_WORKERS, WeightedBatchSampler, WeightedTransitions
 
 # Workers come from a server process without threads: forking the test process, in which other libraries have theirs, may hang.
 PROCESSES = mp.get_context("forkserver")
@@ -44,7 +44,7 @@ def two_workers(batches: WeightedTransitions, **options: Any) -> DataLoader[Any]
 # ---- the contract ---------------------------------------------------------------------------------------------------
 def test_index_batches() -> None:
     def make(dataset: uw.Dataset, weights: NDArray[np.float64], seed: int) -> Adapted:
-        batches = EpisodeBatchSampler(dataset, weights, 256, seed=seed)
+        batches = WeightedBatchSampler(dataset, weights, 256, seed=seed)
         steps = TensorDataset(torch.tensor(dataset.observations))
         return adapted(batches, DataLoader(steps, sampler=batches, batch_size=None), lambda batch: batch[0])
 
@@ -82,7 +82,7 @@ def test_a_batch_holds_the_transitions_of_its_steps() -> None:
 
 # ---- epochs and states ----------------------------------------------------------------------------------------------
 def test_epochs_have_a_length_and_differ() -> None:
-    batches = EpisodeBatchSampler(numbered_dataset(), "rw", 8, seed=0, num_batches=5)
+    batches = WeightedBatchSampler(numbered_dataset(), "rw", 8, seed=0, num_batches=5)
     first, second = torch.stack(list(batches)), torch.stack(list(batches))
     assert len(batches) == 5 and first.shape == second.shape == (5, 8)
     assert (first != second).any()
@@ -118,10 +118,10 @@ def test_a_saved_state_goes_on_within_the_epoch(used: int) -> None:
 def test_a_state_goes_on_after_the_batches_seen_however_many_were_drawn_ahead() -> None:
     dataset = numbered_dataset()
 
-    def sampler() -> EpisodeBatchSampler:
-        return EpisodeBatchSampler(dataset, WEIGHTS, 16, seed=0, num_batches=12)
+    def sampler() -> WeightedBatchSampler:
+        return WeightedBatchSampler(dataset, WEIGHTS, 16, seed=0, num_batches=12)
 
-    def loader(batches: EpisodeBatchSampler) -> DataLoader[Any]:
+    def loader(batches: WeightedBatchSampler) -> DataLoader[Any]:
         steps = TensorDataset(torch.tensor(dataset.observations))
         ahead: dict[str, Any] = {"num_workers": 2, "prefetch_factor": 3, "multiprocessing_context": PROCESSES}
         return DataLoader(steps, sampler=batches, batch_size=None, **ahead)
@@ -149,14 +149,14 @@ def test_a_state_goes_on_after_the_batches_seen_however_many_were_drawn_ahead() 
 
 
 def test_more_batches_cannot_have_been_seen_than_were_drawn() -> None:
-    batches = EpisodeBatchSampler(numbered_dataset(), "rw", 8, seed=0, num_batches=5)
+    batches = WeightedBatchSampler(numbered_dataset(), "rw", 8, seed=0, num_batches=5)
     next(iter(batches))
     with pytest.raises(uw.AdapterError, match="in which 1 batches were drawn, found 2"):
         batches.state_dict(batches_seen=2)
 
 
 def test_a_state_of_other_episodes() -> None:
-    state = EpisodeBatchSampler.from_lengths([3, 4], [1, 1], 8, seed=0).state_dict()
+    state = WeightedBatchSampler.from_lengths([3, 4], [1, 1], 8, seed=0).state_dict()
     with pytest.raises(uw.AdapterError, match="these 20 episodes .* found 2 episodes"):
         transitions().load_state_dict({**state, "begun": torch.zeros(MOST_WORKERS)})
 
@@ -171,7 +171,7 @@ def test_beyond_the_whole_numbers_of_float32() -> None:
     lengths = np.full(4_000, 10_000)  # 40 million steps; float32 is exact up to 2**24 = 16.8 million
     weights = np.zeros(4_000)
     weights[[10, -1]] = 1.0, 3.0
-    batches = EpisodeBatchSampler.from_lengths(lengths, weights, 65_536, seed=0)
+    batches = WeightedBatchSampler.from_lengths(lengths, weights, 65_536, seed=0)
     index = next(iter(batches))
     assert index.dtype == torch.int64
     last = index[index >= 39_990_000]
@@ -223,11 +223,11 @@ def test_a_rank_draws_its_own_batches_and_loads_the_state_of_any() -> None:
 
 DRAW_ON_A_RANK = """
 import sys, torch
-from upweight.adapters.pytorch import EpisodeBatchSampler
+from upweight.adapters.pytorch import WeightedBatchSampler
 
 store, rank = sys.argv[1:]
 torch.distributed.init_process_group("gloo", init_method=f"file://{store}", rank=int(rank), world_size=2)
-print(next(iter(EpisodeBatchSampler.from_lengths([5, 7], [1, 2], 16, seed=0))).tolist())
+print(next(iter(WeightedBatchSampler.from_lengths([5, 7], [1, 2], 16, seed=0))).tolist())
 torch.distributed.barrier()  # who leaves while the other still connects, breaks its connection
 torch.distributed.destroy_process_group()
 """
@@ -239,7 +239,7 @@ def test_the_rank_comes_from_the_process_group(tmp_path: Path) -> None:
     processes = [subprocess.Popen([*command, str(rank)], stdout=subprocess.PIPE, text=True) for rank in (0, 1)]
     found = [json.loads(process.communicate(timeout=60)[0]) for process in processes]
     for rank in (0, 1):
-        expected = EpisodeBatchSampler.from_lengths([5, 7], [1, 2], 16, seed=0, rank=rank)
+        expected = WeightedBatchSampler.from_lengths([5, 7], [1, 2], 16, seed=0, rank=rank)
         assert found[rank] == next(iter(expected)).tolist()
 
 
@@ -257,11 +257,11 @@ def test_the_rank_comes_from_the_process_group(tmp_path: Path) -> None:
 )
 def test_bad_numbers(options: dict[str, Any], message: str) -> None:
     with pytest.raises(uw.AdapterError, match=message):
-        EpisodeBatchSampler(numbered_dataset(), **{"weighting": "rw", "batch_size": 8, "seed": 0, **options})
+        WeightedBatchSampler(numbered_dataset(), **{"weighting": "rw", "batch_size": 8, "seed": 0, **options})
 
 
 def test_bad_weights() -> None:
     with pytest.raises(uw.WeightingError, match="expected 20 weights .* found shape \\(3,\\)"):
-        EpisodeBatchSampler(numbered_dataset(), np.ones(3), 8, seed=0)
+        WeightedBatchSampler(numbered_dataset(), np.ones(3), 8, seed=0)
     with pytest.raises(uw.WeightingError, match="expected 3 weights .* found shape \\(2,\\)"):
-        EpisodeBatchSampler.from_lengths([4, 5, 6], [1, 1], 8, seed=0)
+        WeightedBatchSampler.from_lengths([4, 5, 6], [1, 1], 8, seed=0)

@@ -28,20 +28,20 @@ from torchrl.data import (
 import upweight as uw
 from support.adapters import Adapted, check_adapter, numbered_dataset, steps_of
 from support.datasets import RowsOnly, rows_only, with_arrays
-from upweight.adapters.torchrl import DatasetStorage, EpisodeWeightedSampler, to_dataset, to_tensordict
+from upweight.adapters.torchrl import DatasetStorage, WeightedEpisodeSampler, to_dataset, to_tensordict
 from upweight.data.segment import LAST, TRAINABLE, Episodes
 
 pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning:abc")  # TorchRL's, on importing its collectors
 WEIGHTS = np.random.default_rng(1).random(20) ** 2
 
 
-def filled(rows: Any, sampler: EpisodeWeightedSampler | None = None, **options: Any) -> TensorDictReplayBuffer:
+def filled(rows: Any, sampler: WeightedEpisodeSampler | None = None, **options: Any) -> TensorDictReplayBuffer:
     buffer = TensorDictReplayBuffer(storage=LazyTensorStorage(len(rows)), sampler=sampler, batch_size=256, **options)
     buffer.extend(rows)
     return buffer
 
 
-def gathering(dataset: uw.Dataset, sampler: EpisodeWeightedSampler | None = None, **options: Any) -> Any:
+def gathering(dataset: uw.Dataset, sampler: WeightedEpisodeSampler | None = None, **options: Any) -> Any:
     return TensorDictReplayBuffer(storage=DatasetStorage(dataset), sampler=sampler, batch_size=256, **options)
 
 
@@ -65,7 +65,7 @@ def known_ends() -> uw.Dataset:
 @pytest.mark.parametrize("discrete", [False, True])
 def test_replay_buffer(discrete: bool, stored: bool) -> None:
     def make(dataset: uw.Dataset, weights: NDArray[np.float64], seed: int) -> Adapted:
-        sampler = EpisodeWeightedSampler(dataset, weights, seed=seed)
+        sampler = WeightedEpisodeSampler(dataset, weights, seed=seed)
         buffer = filled(to_tensordict(dataset), sampler) if stored else gathering(rows_only(dataset), sampler)
         sampler = buffer.sampler
         return Adapted(
@@ -78,8 +78,8 @@ def test_replay_buffer(discrete: bool, stored: bool) -> None:
 def test_a_weighted_buffer_draws_as_its_dataset_does() -> None:
     dataset = known_ends()
     buffer = filled(to_tensordict(dataset))
-    buffer.set_sampler(EpisodeWeightedSampler(buffer, "rw", seed=4))
-    expected = filled(to_tensordict(dataset), EpisodeWeightedSampler(dataset, "rw", seed=4))
+    buffer.set_sampler(WeightedEpisodeSampler(buffer, "rw", seed=4))
+    expected = filled(to_tensordict(dataset), WeightedEpisodeSampler(dataset, "rw", seed=4))
     for _ in range(3):
         torch.testing.assert_close(buffer.sample()["observation"], expected.sample()["observation"])
 
@@ -144,7 +144,7 @@ def test_an_episode_that_is_not_done_is_incomplete() -> None:
     rows["next", "done"][-1] = rows["next", "terminated"][-1] = False
     assert not to_dataset(rows).complete[-1]
     with pytest.warns(uw.UpweightWarning, match="1 of 20 episodes are incomplete"):
-        sampler = EpisodeWeightedSampler(rows, "rw")
+        sampler = WeightedEpisodeSampler(rows, "rw")
     assert sampler.state_dict()["sampler"]["weights"][-1] == 0
 
 
@@ -156,9 +156,9 @@ def test_batches_of_a_dataset_are_those_of_its_rows(tmp_path: Path, discrete: bo
     if stored_next:
         dataset = with_arrays(dataset, next_observations=dataset.next_observations + 0.5)
     packed = uw.pack(dataset, tmp_path / "a.packed")
-    expected = filled(to_tensordict(dataset), EpisodeWeightedSampler(dataset, "rw", seed=3))
+    expected = filled(to_tensordict(dataset), WeightedEpisodeSampler(dataset, "rw", seed=3))
     for given in (dataset, packed, packed.subset(np.arange(20)), rows_only(dataset)):
-        buffer = gathering(given, EpisodeWeightedSampler(given, "rw", seed=3))
+        buffer = gathering(given, WeightedEpisodeSampler(given, "rw", seed=3))
         expected.sampler.load_state_dict(buffer.sampler.state_dict())
         for _ in range(3):
             assert_equal(buffer.sample(), expected.sample())
@@ -169,7 +169,7 @@ def test_nothing_but_the_drawn_rows_is_read() -> None:
     dataset = rows_only(numbered_dataset())
     storage = DatasetStorage(dataset)
     buffer = TensorDictReplayBuffer(storage=storage, batch_size=16, prefetch=2)
-    buffer.set_sampler(EpisodeWeightedSampler(buffer, "aw", seed=0))
+    buffer.set_sampler(WeightedEpisodeSampler(buffer, "aw", seed=0))
     before = dataset.columns["actions"].gathered
     assert "116 rows" in repr(buffer) and to_dataset(buffer) is to_dataset(storage) is dataset
     for _ in range(2):
@@ -232,8 +232,8 @@ def test_samplers_of_torchrl_draw_from_a_dataset() -> None:
 
 def test_rows_of_a_dataset_are_not_written() -> None:
     dataset = numbered_dataset()
-    rows, buffer = to_tensordict(dataset), gathering(dataset, EpisodeWeightedSampler(dataset, "rw"))
-    expected = gathering(dataset, EpisodeWeightedSampler(dataset, "rw"))
+    rows, buffer = to_tensordict(dataset), gathering(dataset, WeightedEpisodeSampler(dataset, "rw"))
+    expected = gathering(dataset, WeightedEpisodeSampler(dataset, "rw"))
     for write in (
         lambda: buffer.extend(rows),
         lambda: buffer.add(rows[0]),
@@ -250,18 +250,18 @@ def test_rows_of_a_dataset_are_not_written() -> None:
 
 def test_the_state_of_a_buffer_on_a_dataset_leaves_the_rows_where_they_are(tmp_path: Path) -> None:
     dataset = rows_only(numbered_dataset())
-    buffer = gathering(dataset, EpisodeWeightedSampler(dataset, "rw", seed=0))
+    buffer = gathering(dataset, WeightedEpisodeSampler(dataset, "rw", seed=0))
     buffer.sample()
     buffer.dumps(tmp_path / "buffer")
     state, following = buffer.state_dict(), buffer.sample()
     assert sum(file.stat().st_size for file in (tmp_path / "buffer" / "storage").iterdir()) < 100
     for restore in (lambda other: other.loads(tmp_path / "buffer"), lambda other: other.load_state_dict(state)):
-        other = gathering(dataset, EpisodeWeightedSampler(dataset, "uniform", seed=3))
+        other = gathering(dataset, WeightedEpisodeSampler(dataset, "uniform", seed=3))
         restore(other)
         assert_equal(other.sample(), following)
     small = numbered_dataset(episodes=5)
     with pytest.raises(uw.AdapterError, match="expected the state of a storage of 26 rows, found 116"):
-        gathering(small, EpisodeWeightedSampler(small, "rw")).loads(tmp_path / "buffer")
+        gathering(small, WeightedEpisodeSampler(small, "rw")).loads(tmp_path / "buffer")
 
 
 def test_datasets_that_are_no_storage() -> None:
@@ -278,7 +278,7 @@ def test_datasets_that_are_no_storage() -> None:
         DatasetStorage(single)
     other = numbered_dataset().subset(np.arange(20)[::-1])
     with pytest.raises(uw.AdapterError, match="of a weighted episode"):
-        gathering(other, EpisodeWeightedSampler(numbered_dataset(), "rw")).sample()
+        gathering(other, WeightedEpisodeSampler(numbered_dataset(), "rw")).sample()
 
 
 # ---- sequences ------------------------------------------------------------------------------------------------------
@@ -287,8 +287,8 @@ def test_datasets_that_are_no_storage() -> None:
 def test_sequences_stay_inside_episodes(boundary: str) -> None:
     dataset = numbered_dataset()
     unit = Sequence(4, episode_boundary=boundary)
-    buffer = filled(to_tensordict(dataset), EpisodeWeightedSampler(dataset, WEIGHTS, seed=0), sample_unit=unit)
-    gathered = gathering(rows_only(dataset), EpisodeWeightedSampler(dataset, WEIGHTS, seed=0), sample_unit=unit)
+    buffer = filled(to_tensordict(dataset), WeightedEpisodeSampler(dataset, WEIGHTS, seed=0), sample_unit=unit)
+    gathered = gathering(rows_only(dataset), WeightedEpisodeSampler(dataset, WEIGHTS, seed=0), sample_unit=unit)
     anchors = []
     for _ in range(24):
         batch = buffer.sample()
@@ -323,7 +323,7 @@ def test_behaviour_cloning_follows_the_weights() -> None:
     )
 
     def learned_action(weighting: uw.Weighting) -> float:
-        buffer = filled(to_tensordict(dataset), EpisodeWeightedSampler(dataset, weighting, seed=0))
+        buffer = filled(to_tensordict(dataset), WeightedEpisodeSampler(dataset, weighting, seed=0))
         linear = torch.nn.Linear(3, 1)
         torch.nn.init.zeros_(linear.weight)
         torch.nn.init.zeros_(linear.bias)
@@ -342,7 +342,7 @@ def test_behaviour_cloning_follows_the_weights() -> None:
 # ---- files ----------------------------------------------------------------------------------------------------------
 def test_the_buffer_keeps_the_state(tmp_path: Path) -> None:
     dataset = numbered_dataset()
-    buffer = filled(to_tensordict(dataset), EpisodeWeightedSampler(dataset, WEIGHTS, seed=0))
+    buffer = filled(to_tensordict(dataset), WeightedEpisodeSampler(dataset, WEIGHTS, seed=0))
     buffer.sample()
     torch.save(buffer.state_dict()["_sampler"], tmp_path / "sampler.pt")
     state = buffer.state_dict()
@@ -355,7 +355,7 @@ def test_the_buffer_keeps_the_state(tmp_path: Path) -> None:
     assert json.loads((tmp_path / "buffer" / "sampler" / "generator.json").read_text())["bit_generator"] == "PCG64"
 
     def other() -> TensorDictReplayBuffer:
-        return filled(to_tensordict(dataset), EpisodeWeightedSampler(dataset, "uniform", seed=3))
+        return filled(to_tensordict(dataset), WeightedEpisodeSampler(dataset, "uniform", seed=3))
 
     (loaded := other()).load_state_dict(state)
     torch.testing.assert_close(loaded.sample()["observation"], following)
@@ -366,9 +366,9 @@ def test_the_buffer_keeps_the_state(tmp_path: Path) -> None:
 
 
 def test_a_state_that_does_not_fit(tmp_path: Path) -> None:
-    sampler = EpisodeWeightedSampler(numbered_dataset(), "rw")
+    sampler = WeightedEpisodeSampler(numbered_dataset(), "rw")
     sampler.dumps(tmp_path / "sampler")
-    small = EpisodeWeightedSampler(numbered_dataset(episodes=5), "rw")
+    small = WeightedEpisodeSampler(numbered_dataset(episodes=5), "rw")
     with pytest.raises(uw.AdapterError, match="these 5 episodes .* found 20 episodes"):
         small.loads(tmp_path / "sampler")
     with pytest.raises(uw.AdapterError, match="found no generator.json"):
@@ -395,9 +395,9 @@ def minari_buffer(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> TensorDict
 def test_minari(minari_buffer: TensorDictReplayBuffer) -> None:
     dataset = uw.load("minari:test/numbered-v0")
     minari_buffer.storage[:].update_(to_tensordict(dataset))  # TorchRL 0.14.1 leaves it empty: see the next test
-    minari_buffer.set_sampler(EpisodeWeightedSampler(minari_buffer, "rw", seed=0))
+    minari_buffer.set_sampler(WeightedEpisodeSampler(minari_buffer, "rw", seed=0))
     first = minari_buffer.sample()
-    minari_buffer.set_sampler(EpisodeWeightedSampler(dataset, "rw", seed=0))
+    minari_buffer.set_sampler(WeightedEpisodeSampler(dataset, "rw", seed=0))
     second = minari_buffer.sample()
     torch.testing.assert_close(first, second)
     expected = dataset.transitions(steps_of(first["observation"]))
@@ -409,8 +409,8 @@ def test_minari(minari_buffer: TensorDictReplayBuffer) -> None:
 def test_minari_storage_of_zeros_is_noticed(minari_buffer: TensorDictReplayBuffer) -> None:
     minari_buffer.storage[:].zero_()  # what TorchRL 0.14.1 does by itself
     with pytest.raises(uw.AdapterError, match="expected rows that are done, found none"):
-        EpisodeWeightedSampler(minari_buffer, "uniform")
-    minari_buffer.set_sampler(EpisodeWeightedSampler(uw.load("minari:test/numbered-v0"), "rw"))
+        WeightedEpisodeSampler(minari_buffer, "uniform")
+    minari_buffer.set_sampler(WeightedEpisodeSampler(uw.load("minari:test/numbered-v0"), "rw"))
     with pytest.raises(uw.AdapterError, match="is not done at the end of a weighted episode"):
         minari_buffer.sample()
 
@@ -420,7 +420,7 @@ def test_a_buffer_that_grew_or_was_never_filled() -> None:
     dataset = numbered_dataset()
     rows = to_tensordict(dataset)
     buffer = TensorDictReplayBuffer(
-        storage=LazyTensorStorage(1_000), sampler=EpisodeWeightedSampler(dataset, "rw"), batch_size=8
+        storage=LazyTensorStorage(1_000), sampler=WeightedEpisodeSampler(dataset, "rw"), batch_size=8
     )
     buffer.extend(rows[:-1])
     with pytest.raises(uw.AdapterError, match=f"expected the {len(rows)} rows .* found {len(rows) - 1}"):
@@ -437,9 +437,9 @@ def test_a_buffer_that_grew_or_was_never_filled() -> None:
 def test_a_buffer_whose_rows_were_written_again(sampled: bool, weight_the_buffer: bool) -> None:
     dataset = known_ends()
     rows = to_tensordict(dataset)
-    buffer = filled(rows, None if weight_the_buffer else EpisodeWeightedSampler(dataset, "rw"))
+    buffer = filled(rows, None if weight_the_buffer else WeightedEpisodeSampler(dataset, "rw"))
     if weight_the_buffer:
-        buffer.set_sampler(EpisodeWeightedSampler(buffer, "rw"))
+        buffer.set_sampler(WeightedEpisodeSampler(buffer, "rw"))
     if sampled:
         buffer.sample()
     buffer.add(rows[0])  # the storage is full: this replaces a row
@@ -449,7 +449,7 @@ def test_a_buffer_whose_rows_were_written_again(sampled: bool, weight_the_buffer
 
 def test_a_buffer_that_was_emptied_and_filled() -> None:
     dataset = numbered_dataset()
-    buffer = filled(to_tensordict(dataset), EpisodeWeightedSampler(dataset, "rw"))
+    buffer = filled(to_tensordict(dataset), WeightedEpisodeSampler(dataset, "rw"))
     buffer.empty()
     buffer.extend(to_tensordict(dataset))
     with pytest.raises(uw.AdapterError, match="written again or removed after weighting"):
@@ -458,7 +458,7 @@ def test_a_buffer_that_was_emptied_and_filled() -> None:
 
 def test_rows_in_another_order() -> None:
     dataset = known_ends()
-    buffer = filled(to_tensordict(dataset.subset(np.arange(20)[::-1])), EpisodeWeightedSampler(dataset, "rw"))
+    buffer = filled(to_tensordict(dataset.subset(np.arange(20)[::-1])), WeightedEpisodeSampler(dataset, "rw"))
     with pytest.raises(uw.AdapterError, match="is done in the middle of a weighted episode"):
         buffer.sample()
 
@@ -467,14 +467,14 @@ def test_all_logged_steps_are_not_the_rows() -> None:
     dataset = numbered_dataset()  # cut episodes have a last step that cannot be learned from
     log = TensorDict({"observation": torch.tensor(dataset.observations)}, [dataset.num_steps])
     with pytest.raises(uw.AdapterError, match="steps without a known next observation were stored"):
-        filled(log, EpisodeWeightedSampler(dataset, "rw")).sample()
+        filled(log, WeightedEpisodeSampler(dataset, "rw")).sample()
 
 
 def test_a_storage_of_two_dimensions() -> None:
     rows = to_tensordict(known_ends())
     rows = rows[: len(rows) // 2 * 2]
     rows["next", "done"][-1] = True
-    sampler = EpisodeWeightedSampler(rows, "uniform")
+    sampler = WeightedEpisodeSampler(rows, "uniform")
     buffer = TensorDictReplayBuffer(storage=LazyTensorStorage(len(rows), ndim=2), sampler=sampler, batch_size=8)
     buffer.extend(rows.reshape(2, -1))
     with pytest.raises(uw.AdapterError, match="one row per transition, found one of 2 dimensions"):
@@ -501,16 +501,16 @@ def test_sources_that_are_no_rows() -> None:
         (rows.clone().set(("next", "reward"), torch.zeros(len(rows), 2)), "expected one reward per row, found shape"),
     ]:
         with pytest.raises(uw.UpweightError, match=message):
-            EpisodeWeightedSampler(source, "rw")
+            WeightedEpisodeSampler(source, "rw")
 
 
 def test_ids_that_come_back() -> None:
     rows = to_tensordict(known_ends())
     rows["episode"][rows["episode"] == 5] = 2
     with pytest.raises(uw.DatasetError, match="the TensorDict: .* an episode id comes back after another one"):
-        EpisodeWeightedSampler(rows, "rw")
+        WeightedEpisodeSampler(rows, "rw")
 
 
 def test_weights_of_the_wrong_number() -> None:
     with pytest.raises(uw.WeightingError, match="expected 20 weights .* found shape \\(3,\\)"):
-        EpisodeWeightedSampler(to_tensordict(known_ends()), np.ones(3))
+        WeightedEpisodeSampler(to_tensordict(known_ends()), np.ones(3))

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+import pytest
 from numpy.typing import NDArray
 from scipy.stats import chisquare
 
@@ -39,6 +40,9 @@ def steps_of(observations: Any) -> NDArray[np.int64]:
     return np.asarray(observations)[..., 0].round().astype(np.int64) - 1
 
 
+OTHER_SEEDS = (-1, 0.5, True, None, "0", np.random.SeedSequence(0), np.random.default_rng(0))  # that no adapter takes
+
+
 @dataclass(frozen=True)
 class Adapted:
     """An adapter on a numbered dataset, made for a weighting and a seed."""
@@ -49,9 +53,9 @@ class Adapted:
 
 
 def check_adapter(
-    make: Callable[[uw.Dataset, NDArray[np.float64], int], Adapted], dataset: uw.Dataset, *, draws: int = 40_000
+    make: Callable[[uw.Dataset, NDArray[np.float64], Any], Adapted], dataset: uw.Dataset, *, draws: int = 40_000
 ) -> None:
-    """The histogram is the core sampler's; the seed decides the draws; a saved state continues them."""
+    """The histogram is the core sampler's; the seed, a whole number, decides the draws; a saved state continues them."""
     weights = np.random.default_rng(5).random(dataset.num_episodes) ** 3
     weights[1] = 0.0
     expected = uw.EpisodeSampler(dataset, weights).probabilities()
@@ -61,7 +65,11 @@ def check_adapter(
     assert (counts[expected == 0] == 0).all()
     assert chisquare(counts[expected > 0], len(drawn) * expected[expected > 0]).pvalue > 1e-3
     np.testing.assert_array_equal(make(dataset, weights, 0).draw(256), drawn[:256])
+    np.testing.assert_array_equal(make(dataset, weights, np.int64(0)).draw(256), drawn[:256])
     assert (make(dataset, weights, 1).draw(256) != drawn[:256]).any()
+    for seed in OTHER_SEEDS:
+        with pytest.raises(uw.AdapterError, match="seed: expected a whole number of at least 0, found"):
+            make(dataset, weights, seed)
     adapted = make(dataset, weights, 0)
     adapted.draw(256)
     state = adapted.state()

@@ -58,7 +58,7 @@ class WeightedReplayBuffer(ReplayBuffer):
         source: Any,
         weighting: GivenWeighting,
         *,
-        seed: int | np.random.SeedSequence = 0,
+        seed: int = 0,
         transition_picker: TransitionPickerProtocol | None = None,
         trajectory_slicer: TrajectorySlicerProtocol | None = None,
         action_space: ActionSpace | None = None,

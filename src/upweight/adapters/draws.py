@@ -6,6 +6,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from upweight.base.checks import whole_number
 from upweight.base.errors import AdapterError
 from upweight.data.dataset import Dataset
 from upweight.samplers.episode import EpisodeSampler
@@ -20,15 +21,23 @@ def episode_weights(dataset: Dataset, weighting: GivenWeighting) -> NDArray[np.f
     return resolve_weights(make_weighting(weighting) if isinstance(weighting, str) else weighting, dataset)
 
 
-class Draws:
-    """Flat step indices by episode weights; the same seed gives the same sequence, and :meth:`state_dict` continues it."""
+def checked_seed(seed: int) -> int:
+    """The seed that a user gives to an adapter: a whole number from 0, which alone decides the draws."""
+    return whole_number("seed", seed, least=0, error=AdapterError)
 
-    def __init__(self, sampler: EpisodeSampler, seed: int | np.random.SeedSequence) -> None:
+
+class Draws:
+    """Flat step indices by episode weights; the same seed gives the same sequence, and :meth:`state_dict` continues it.
+
+    ``stream`` are numbers that tell apart several sequences of one seed.
+    """
+
+    def __init__(self, sampler: EpisodeSampler, seed: int, stream: tuple[int, ...] = ()) -> None:
         self.sampler = sampler
-        self._rng = np.random.default_rng(seed)
+        self._rng = np.random.default_rng(np.random.SeedSequence(checked_seed(seed), spawn_key=stream))
 
     @classmethod
-    def of(cls, dataset: Dataset, weighting: GivenWeighting, seed: int | np.random.SeedSequence) -> "Draws":
+    def of(cls, dataset: Dataset, weighting: GivenWeighting, seed: int) -> "Draws":
         return cls(EpisodeSampler(dataset, episode_weights(dataset, weighting)), seed)
 
     def rows(self, count: int) -> NDArray[np.int64]:

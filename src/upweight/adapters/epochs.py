@@ -12,9 +12,7 @@ from collections.abc import Iterator, Mapping
 from functools import partial
 from typing import Any
 
-import numpy as np
-
-from upweight.adapters.draws import Draws
+from upweight.adapters.draws import Draws, checked_seed
 from upweight.base.checks import whole_number
 from upweight.base.errors import AdapterError
 from upweight.base.text import Shown
@@ -35,7 +33,7 @@ class EpochSampler(Shown):
         self, sampler: EpisodeSampler, length: int, *, seed: int, rename: Mapping[int, int] | None = None
     ) -> None:
         self._sampler, self._length, self._rename = sampler, length, rename
-        self.seed = _whole_number("seed", seed)
+        self.seed = checked_seed(seed)
         self._epoch = self._start_index = 0
         self._restored = False  # a state was loaded and not begun
         self._ahead = 0  # epochs that who counts them is behind
@@ -72,7 +70,7 @@ class EpochSampler(Shown):
 
     def _rest_of(self, epoch: int, start: int) -> Iterator[int]:
         for block in range(start // _BLOCK, -(-self._length // _BLOCK)):
-            draws = Draws(self._sampler, np.random.SeedSequence(self.seed, spawn_key=(epoch, block)))
+            draws = Draws(self._sampler, self.seed, (epoch, block))
             first = block * _BLOCK
             rows = draws.rows(_BLOCK)[max(start - first, 0) : self._length - first].tolist()
             yield from rows if self._rename is None else map(self._rename.__getitem__, rows)

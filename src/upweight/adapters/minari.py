@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from upweight.adapters.draws import GivenWeighting, episode_weights as weights_of_dataset
+from upweight.adapters.draws import Draws, GivenWeighting, episode_weights as weights_of_dataset
 from upweight.adapters.host import imports_from
 from upweight.base.errors import AdapterError, DataLossWarning, WeightingError
 from upweight.base.files import atomic_target
@@ -55,11 +55,18 @@ def episode_weights(source: MinariDataset, weighting: GivenWeighting) -> NDArray
     return weights_of_dataset(as_dataset(source), weighting)
 
 
-def write_weights(source: MinariDataset, weighting: GivenWeighting, *, key: str = "upweight") -> NDArray[np.float64]:
-    """Keep weights [N] as metadata ``key`` of each episode, and return them; episodes outside a filtered view get 0."""
+def write_weights(
+    source: MinariDataset, weighting: GivenWeighting, *, key: str = "upweight", overwrite: bool = False
+) -> NDArray[np.float64]:
+    """Keep weights [N] as metadata ``key`` of each episode, and return them; episodes outside a filtered view get 0.
+
+    Weights that are kept under the key already are refused, unless ``overwrite`` replaces them.
+    """
     storage = _checked(source).storage
-    weights = episode_weights(source, weighting)
     known = storage.metadata.get(_RECORD, {})
+    if known.get(key) is not None and not overwrite:
+        raise AdapterError(f"{source.id}: there are weights {key!r} already; choose another key, or overwrite=True")
+    weights = episode_weights(source, weighting)
     (first,) = storage.get_episode_metadata([0])
     if "/" in key or (key in first and key not in known):
         raise AdapterError(f"{source.id}: key {key!r} is in use, or holds a slash; choose another key for the weights")
@@ -82,7 +89,7 @@ def read_weights(source: MinariDataset, *, key: str = "upweight") -> NDArray[np.
     if before != now:
         raise AdapterError(
             f"{source.id}: the weights {key!r} are of {before['episodes']:,} episodes with {before['steps']:,} steps, "
-            f"and there are {now['episodes']:,} with {now['steps']:,} by now: weight the dataset again"
+            f"and there are {now['episodes']:,} with {now['steps']:,} by now: weight the dataset again, with overwrite=True"
         )
     weights = np.array([entry[key] for entry in storage.get_episode_metadata(source.episode_indices)], np.float64)
     if is_whole(source):
@@ -92,35 +99,39 @@ def read_weights(source: MinariDataset, *, key: str = "upweight") -> NDArray[np.
     return weights / weights.sum()
 
 
-def sample_episodes(
-    source: MinariDataset, weights: ArrayLike, count: int, *, seed: int | np.random.Generator
-) -> NDArray[np.int64]:
+def sample_episodes(source: MinariDataset, weights: ArrayLike, count: int, *, seed: int = 0) -> NDArray[np.int64]:
     """[count] ids of episodes, each drawn with probability w_i, with replacement; for ``source.iterate_episodes(ids)``.
 
-    The same seed gives the same episodes; a generator goes on where it stands.
+    The same ``seed`` gives the same episodes; give another one to every call that should draw others.
     """
     ids = np.asarray(_checked(source).episode_indices, np.int64)
     one_step_each = np.ones(len(ids), np.int64)
-    return ids[EpisodeSampler.from_lengths(one_step_each, weights).sample(np.random.default_rng(seed), count)]
+    return ids[Draws(EpisodeSampler.from_lengths(one_step_each, weights), seed).rows(count)]
 
 
 def export_mix(
-    dataset: AnyDataset, dataset_id: str, *, env: Any = None, description: str | None = None
+    dataset: AnyDataset,
+    dataset_id: str,
+    *,
+    env: Any = None,
+    description: str | None = None,
+    overwrite: bool = False,
 ) -> MinariDataset:
     """Write a dataset into Minari's local folder, completely or not at all; ``minari.load_dataset(dataset_id)`` opens it.
 
     ``env``, the Gymnasium environment the data are from, gives the spaces their bounds and lets Minari recover it. What
-    Minari cannot express is warned about. An id that exists is refused.
+    Minari cannot express is warned about. An id that exists is refused, unless ``overwrite`` replaces its dataset once the new
+    one is complete.
     """
     dataset = load(dataset)
-    path = _free_path(dataset_id)
+    path = _path_for(dataset_id, overwrite)
     changes = {"dataset_id": dataset_id} | ({} if env is None else _described(env, dataset))
     if description is not None:
         changes["description"] = description
     namespace, _, _ = parse_dataset_id(dataset_id)
     if namespace is not None and namespace not in list_local_namespaces():
         create_namespace(namespace)
-    with atomic_target(path) as target:
+    with atomic_target(path, overwrite=overwrite) as target:
         lost = write(dataset, target)
         metadata = target / "data" / "metadata.json"
         metadata.write_text(json.dumps({**json.loads(metadata.read_text("utf-8")), **changes}), "utf-8")
@@ -139,8 +150,8 @@ def _size(source: MinariDataset) -> dict[str, int]:
     return {"episodes": int(source.storage.total_episodes), "steps": int(source.storage.total_steps)}
 
 
-def _free_path(dataset_id: str) -> Path:
-    """Where Minari keeps a dataset of this id, if there is none yet."""
+def _path_for(dataset_id: str, overwrite: bool) -> Path:
+    """Where Minari keeps a dataset of this id; refused if there is one that is not to be replaced."""
     try:
         parse_dataset_id(dataset_id)
     except (ValueError, TypeError):  # the latter if it has no version
@@ -148,9 +159,9 @@ def _free_path(dataset_id: str) -> Path:
             f"expected an id like 'mixes/hopper-v0' (a namespace, a name, a version), found {dataset_id!r}"
         ) from None
     path = Path(get_dataset_path(dataset_id))
-    if path.exists():
+    if path.exists() and not overwrite:
         raise AdapterError(
-            f"{path}: there is a dataset {dataset_id!r} already; choose another version, or call minari.delete_dataset first"
+            f"{path}: there is a dataset {dataset_id!r} already; choose another version, or overwrite=True"
         )
     return path
 

@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from upweight.adapters.draws import Draws, GivenWeighting, episode_weights
+from upweight.adapters.draws import Draws, GivenWeighting, checked_seed, episode_weights
 from upweight.adapters.host import imports_from
 from upweight.base.checks import whole_number
 from upweight.base.errors import AdapterError
@@ -31,10 +31,10 @@ MOST_WORKERS = 1024  # of one DataLoader; a number for each is kept
 _whole_number = partial(whole_number, error=AdapterError)
 
 
-class EpisodeBatchSampler(Sampler[torch.Tensor]):
+class WeightedBatchSampler(Sampler[torch.Tensor]):
     r"""Step indices [batch_size], step t of episode i having probability :math:`w_i / \sum_j w_j T_j`.
 
-    For ``DataLoader(steps, sampler=EpisodeBatchSampler(...), batch_size=None)``, where ``steps[index]`` takes an index tensor,
+    For ``DataLoader(steps, sampler=WeightedBatchSampler(...), batch_size=None)``, where ``steps[index]`` takes an index tensor,
     as `TensorDataset` does, and has one row per logged step. An epoch has ``num_batches`` batches; without it, it never ends.
     ``rank`` is that of `torch.distributed` (0 without it) unless given; all ranks give the same ``seed``.
     """
@@ -45,7 +45,7 @@ class EpisodeBatchSampler(Sampler[torch.Tensor]):
         weighting: GivenWeighting,
         batch_size: int,
         *,
-        seed: int,
+        seed: int = 0,
         num_batches: int | None = None,
         rank: int | None = None,
     ) -> None:
@@ -59,10 +59,10 @@ class EpisodeBatchSampler(Sampler[torch.Tensor]):
         weights: ArrayLike,
         batch_size: int,
         *,
-        seed: int,
+        seed: int = 0,
         num_batches: int | None = None,
         rank: int | None = None,
-    ) -> "EpisodeBatchSampler":
+    ) -> "WeightedBatchSampler":
         """For steps kept elsewhere: episodes of ``lengths`` [N] steps, one after the other, all to be learned from."""
         batches = cls.__new__(cls)
         batches._setup(EpisodeSampler.from_lengths(lengths, weights), batch_size, seed, num_batches, rank)
@@ -75,7 +75,7 @@ class EpisodeBatchSampler(Sampler[torch.Tensor]):
         self.batch_size = _whole_number("batch_size", batch_size, least=1)
         self.num_batches = None if num_batches is None else _whole_number("num_batches", num_batches, least=1)
         self.rank = _distributed_rank() if rank is None else _whole_number("rank", rank, least=0)
-        self._seed = _whole_number("seed", seed, least=0)
+        self._seed = checked_seed(seed)
         self._epoch = 0  # the one that is under way, or comes next if its position is 0
         self._position = self._began = 0  # batches drawn in it: so far, and before the loop that is under way
         self._resumed = False
@@ -98,7 +98,7 @@ class EpisodeBatchSampler(Sampler[torch.Tensor]):
 
     def stream(self, worker: int, epoch: int) -> Iterator[NDArray[np.int64]]:
         """Batches of step indices [batch_size] without end, determined by the seed, the rank and the arguments."""
-        draws = Draws(self._sampler, np.random.SeedSequence(self._seed, spawn_key=(self.rank, worker, epoch)))
+        draws = Draws(self._sampler, self._seed, (self.rank, worker, epoch))
         while True:
             yield draws.rows(self.batch_size)
 
@@ -130,7 +130,7 @@ class EpisodeBatchSampler(Sampler[torch.Tensor]):
         draws = Draws(self._sampler, self._seed)
         draws.load_state_dict({**draws.state_dict(), "sampler": arrays})  # refuses other episodes
         self._sampler = draws.sampler
-        self._seed = _whole_number("seed", state["seed"], least=0)
+        self._seed = checked_seed(state["seed"])
         self._epoch = _whole_number("epoch", state["epoch"], least=0)
         self._position = self._began = _whole_number("position", state["position"], least=0)
         self._resumed = True
@@ -149,12 +149,12 @@ class WeightedTransitions(IterableDataset[dict[str, torch.Tensor]]):
         weighting: GivenWeighting,
         batch_size: int,
         *,
-        seed: int,
+        seed: int = 0,
         num_batches: int | None = None,
         rank: int | None = None,
     ) -> None:
         self._dataset = as_dataset(dataset)
-        self._batches = EpisodeBatchSampler(
+        self._batches = WeightedBatchSampler(
             self._dataset, weighting, batch_size, seed=seed, num_batches=num_batches, rank=rank
         )
         # Epochs that each worker has begun. A DataLoader makes new workers for every epoch, each from a copy of this object:

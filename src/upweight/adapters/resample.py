@@ -11,7 +11,7 @@ with :math:`n_i` copies of episode i, :math:`T_i` trainable steps in it and :mat
 import numpy as np
 from numpy.typing import NDArray
 
-from upweight.adapters.draws import GivenWeighting, episode_weights
+from upweight.adapters.draws import GivenWeighting, checked_seed, episode_weights
 from upweight.base.checks import finite_number, whole_number
 from upweight.base.errors import AdapterError
 from upweight.data.dataset import Dataset
@@ -48,7 +48,7 @@ def resample(
         >>> uw.resample(ds, [0, 0, 0, 0, 1, 1, 1, 2], steps=15).returns.tolist()
         [4.0, 5.0, 6.0, 7.0, 7.0]
     """
-    data = as_dataset(dataset)
+    data, seed = as_dataset(dataset), checked_seed(seed)
     weights = episode_weights(data, weighting)
     wanted = data.num_transitions.sum() if steps is None else steps
     wanted = whole_number("steps", wanted, least=1, error=AdapterError)

@@ -44,7 +44,7 @@ _DONE: Key = ("next", "done")
 _GENERATOR_FILE, _EPISODES_FILE, _ROWS_FILE = "generator.json", "episodes.npz", "rows.json"
 
 
-class EpisodeWeightedSampler(Sampler):
+class WeightedEpisodeSampler(Sampler):
     r"""Rows of a storage, each drawn with probability :math:`w_i / \sum_j w_j T_j`, :math:`i` being the row's episode.
 
     ``source`` is the dataset of a :class:`DatasetStorage`, or of whoever lays out the same transitions in the same order
@@ -58,7 +58,7 @@ class EpisodeWeightedSampler(Sampler):
         source: "AnyDataset | ReplayBuffer | Storage",
         weighting: GivenWeighting,
         *,
-        seed: int | np.random.SeedSequence = 0,
+        seed: int = 0,
     ) -> None:
         is_theirs = comes_from(source, "torchrl") or comes_from(source, "tensordict")
         dataset = to_dataset(source) if is_theirs else as_dataset(source)
@@ -122,7 +122,7 @@ class EpisodeWeightedSampler(Sampler):
         self._await_rows()
 
     def __repr__(self) -> str:
-        return f"EpisodeWeightedSampler({len(self._last_rows)} episodes, {self._num_rows} rows)"
+        return f"WeightedEpisodeSampler({len(self._last_rows)} episodes, {self._num_rows} rows)"
 
     def _empty(self) -> None:
         """The buffer was emptied; what is written into it again is counted."""

@@ -18,12 +18,15 @@ _WORKSHOP = ".upweight-"  # a name that nobody else gives to a folder
 
 
 @contextmanager
-def atomic_target(path: Path) -> Iterator[Path]:
+def atomic_target(path: Path, *, overwrite: bool = False) -> Iterator[Path]:
     """A path beside ``path`` to write to; it takes the place of ``path`` when the block ends well, else is removed.
 
-    The block may make it a file or a folder. An existing file is replaced, an existing folder is refused.
+    The block may make it a file or a folder. An existing file is replaced. An existing folder is refused, or replaced by a
+    folder with ``overwrite``.
     """
-    if path.is_dir():
+    if overwrite:
+        restore_folder(path)
+    elif path.is_dir():
         raise DatasetError(
             f"{path}: expected a path to write to, found an existing folder; remove it or choose another"
         )
@@ -36,8 +39,11 @@ def atomic_target(path: Path) -> Iterator[Path]:
             yield target
             for file in [target, *target.rglob("*")] if target.is_dir() else [target]:
                 _flush(file)
-            os.replace(target, path)
-            _flush(path.parent)
+            if path.is_dir():
+                replace_folder(path, target)
+            else:
+                os.replace(target, path)
+                _flush(path.parent)
         finally:
             shutil.rmtree(workshop, ignore_errors=True)
 
