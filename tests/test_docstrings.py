@@ -3,7 +3,9 @@
 import doctest
 import inspect
 import re
+from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -29,6 +31,7 @@ WITHOUT_EXAMPLE = {
     *("AdapterError", "ConfigError", "DataLossWarning", "DatasetError", "MissingExtraError", "RolloutError"),
     *("TrainingPaused", "UpweightWarning", "WeightingError"),
 }
+MANY = 5  # parameters that need no section of their own
 SLOW = {"train", "evaluate", "make_dataset", "write_report"}
 NAMES = [name for name in uw.__all__ if name not in WITHOUT_EXAMPLE]
 
@@ -43,6 +46,28 @@ def test_every_public_name_says_what_it_is(name: str) -> None:
     said = inspect.getdoc(getattr(uw, name)) or ""
     assert said.partition("Examples:")[0].strip()
     assert ("Examples:\n    >>> " in said) == (name not in WITHOUT_EXAMPLE)
+
+
+def functions() -> Iterator[tuple[str, Any]]:
+    """Public functions, and methods of public classes."""
+    for name in uw.__all__:
+        thing = getattr(uw, name)
+        names = [each for each in vars(thing) if not each.startswith("_")] if inspect.isclass(thing) else []
+        found = [(f"{name}.{each}", getattr(thing, each)) for each in names] or [(name, thing)]
+        yield from ((each, one) for each, one in found if inspect.isfunction(one) or inspect.ismethod(one))
+
+
+def test_functions_of_many_parameters_say_what_each_is_in_order() -> None:
+    many = 0
+    for name, function in functions():
+        parameters = [each for each in inspect.signature(function).parameters if each != "self"]
+        if len(parameters) <= MANY:
+            continue
+        _, _, section = (inspect.getdoc(function) or "").partition("Args:\n")
+        said = re.findall(r"^    (\w+): \S", re.split(r"\n\n|\n(?=\S)", section)[0], re.MULTILINE)
+        assert said == parameters, name
+        many += 1
+    assert many >= 12
 
 
 @pytest.mark.filterwarnings("ignore::UserWarning")  # eight episodes are few

@@ -69,9 +69,14 @@ def batches(
 ) -> Batches:
     r"""Batches of transitions, step t of episode i having probability :math:`w_i / \sum_j w_j T_j`.
 
-    ``dataset`` may also be a path, the name of one, a frame, or a dataset of d3rlpy or Minari.
-    ``arrays`` is "numpy", "torch" or "jax"; ``device`` is where PyTorch or JAX should put them. A thread makes ``prefetch``
-    batches ahead (0: none). The same seed gives the same batches, whatever the other options.
+    Args:
+        dataset: a dataset, or anything that :func:`upweight.load` makes one of.
+        weighting: a weighting, its name, a function of the dataset, or weights [N].
+        batch_size: transitions in a batch.
+        seed: a whole number from 0. The same seed gives the same batches, whatever the options below.
+        arrays: "numpy", "torch" or "jax".
+        device: where PyTorch or JAX should put the arrays; their default if None.
+        prefetch: how many batches a thread makes ahead; 0: no thread.
 
     Examples:
         >>> batches = uw.batches(ds, "rw", 4, seed=0)

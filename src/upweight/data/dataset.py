@@ -84,12 +84,21 @@ class Dataset(Shown):
         metadata: Mapping[str, Any] | None = None,
         source: str = "dataset",
     ) -> "Dataset":
-        """Cut flat arrays of M steps into episodes at their end flags.
+        """Cut flat arrays of M steps into N episodes at their end flags.
 
-        ``truncated`` may be left out if some step is terminated. ``next_observations`` makes the last step of truncated
-        episodes trainable, but for those where ``final_known`` [N] is False. ``labels`` [N] and ``complete`` [N] are per
-        episode too; one with ``complete=False`` was cut short by whoever collected it, so its return is not used.
-        ``num_actions`` is the number of discrete actions, where there may be more than the data show.
+        Args:
+            observations: [M, ...], what was seen before each action.
+            actions: [M, ...]; whole numbers mean discrete actions.
+            rewards: [M], or None if the data have none.
+            terminated: [M] flags of the steps that ended in a terminal state.
+            truncated: [M] flags of the steps that were cut off by a limit. They may be left out if some step is terminated.
+            next_observations: [M, ...]; they make the last steps of truncated episodes trainable.
+            labels: [N], where each episode comes from.
+            complete: [N]; False: whoever collected the episode cut it short, so its return is not used.
+            final_known: [N]; False: the next observation of the episode's last step is not known.
+            num_actions: how many discrete actions there are, where there may be more than the data show.
+            metadata: JSON-able facts about the data.
+            source: what messages call the dataset.
         """
         parts = trajectories.from_arrays(
             observations, actions, rewards, terminated, truncated, next_observations, complete, final_known, source
@@ -160,7 +169,22 @@ class Dataset(Shown):
         metadata: Mapping[str, Any] | None = None,
         source: str = "dataset",
     ) -> "Dataset":
-        """Put checked parts together; what formats use after reading them."""
+        """Put checked parts together; what formats use after reading them.
+
+        Args:
+            episodes: where the N episodes lie in the M steps, and how they end.
+            observations: [M, ...].
+            actions: [M, ...]; whole numbers mean discrete actions.
+            rewards: [M], or None if there are none.
+            next_observations: [M, ...], where they are stored; None: they are the observations of the following steps.
+            returns: [N], where they are known; None: they are summed when somebody asks.
+            initial_observations: [N, ...], where they are known; None: they are read when somebody asks.
+            flags: [M] stored flags of the steps; None: they follow from the episodes.
+            labels: [N], where each episode comes from.
+            num_actions: how many discrete actions there are, if that is known.
+            metadata: JSON-able facts about the data.
+            source: what messages call the dataset.
+        """
         if isinstance(rewards, np.ndarray):
             count = episodes.num_steps
             rewards = ArrayColumn(validate.as_rewards(rewards, key="rewards", num_steps=count, source=source))

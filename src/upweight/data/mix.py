@@ -87,10 +87,16 @@ def mix(
     r"""The paper's :math:`\sigma\%` datasets: whole episodes, ``fraction`` of ``num_steps`` *steps* from ``good``.
 
     Each part stops at the first episode that reaches its target, so it overshoots by less than one episode; the good one
-    comes first. Episodes are drawn without replacement; ``replace=True`` draws with replacement, as the paper's code did
-    (duplicates then make the mix less diverse than it looks). Incomplete episodes are never drawn. Labels of the
-    sources are kept; a source without any is labelled ``labels[i]``, by default "good" or "poor". The counts,
-    distinct episodes included, are in ``metadata["mix"]``.
+    comes first. Incomplete episodes are never drawn. The counts, distinct episodes included, are in ``metadata["mix"]``.
+
+    Args:
+        good: the dataset with the good episodes, or anything that :func:`upweight.load` makes one of.
+        poor: the dataset that the other episodes come from.
+        fraction: share of the steps that come from ``good``, from 0 to 1.
+        num_steps: steps of the mix, which has a few more.
+        seed: a whole number from 0 that decides which episodes are drawn.
+        replace: whether episodes may be drawn again, as in the paper's code. The mix is then less diverse than it looks.
+        labels: of both parts. Without them, a source keeps the labels that it has, or is labelled "good" or "poor".
 
     Examples:
         >>> good, poor = ds.subset(ds.returns > 5), ds.subset(ds.returns <= 5)

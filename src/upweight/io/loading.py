@@ -39,17 +39,24 @@ def load(
 
     Whoever takes a dataset takes all of these in its place. Names are those of recipes, such as ``hopper-expert``.
 
-    A recipe (:func:`make_dataset`) takes ``steps``, ``seed`` and ``workers``. For files, the format is recognised by
-    content; ``format`` overrides that. ``horizon`` is the environment's time limit in steps: truncated episodes shorter
-    than it were cut by the collector and are marked incomplete (replay-buffer datasets flag such cuts as time-outs).
-    ``num_actions`` is the number of discrete actions, where the file does not know it and some are never taken.
-    ``success`` names flags that tell successful episodes (a column such as LeRobot's "next.success", or "success" for short; an
-    entry of the episodes' metadata), or is an array of them: they take the place of rewards (:meth:`Dataset.with_success`).
-    ``score``, in their place too, is a number per episode (:meth:`Dataset.with_score`): an array; or the name of a column (an
-    episode's last value counts: a rating, progress) or of an entry of the episodes' metadata. One of the two, not both.
-    ``guard`` looks at HDF5 and Minari in a process of its own first (some 0.2 s): damaged files crash libhdf5 or keep it busy.
-    Of a table (CSV, Parquet of your own, a pandas, polars or Arrow frame) ``options`` say which column is what, as in
-    :meth:`Dataset.from_frame`; else they go to the format's reader.
+    Args:
+        name: what to make a dataset of.
+        format: the format of a file; by default it is recognised by the content.
+        horizon: the environment's time limit in steps. Truncated episodes that are shorter were cut by the collector and are
+            marked incomplete (replay-buffer datasets flag such cuts as time-outs).
+        num_actions: how many discrete actions there are, where the file does not know it and some are never taken.
+        success: flags that tell successful episodes and take the place of rewards (:meth:`Dataset.with_success`): an array, or
+            the name of a column (LeRobot's "next.success", or "success" for short) or of an entry of the episodes' metadata.
+        score: a number per episode that takes the place of rewards (:meth:`Dataset.with_score`): an array, or the name of a
+            column (an episode's last value counts: a rating, progress) or of an entry of the episodes' metadata. Give ``success``
+            or ``score``, not both.
+        steps: of a recipe: how many steps the dataset has (:func:`make_dataset`).
+        seed: of a recipe.
+        workers: of a recipe: the processes that play.
+        guard: whether a process of its own looks at HDF5 and Minari first (some 0.2 s): damaged files crash libhdf5 or keep it
+            busy.
+        options: of a table (CSV, Parquet of your own, a pandas, polars or Arrow frame): which column is what, as in
+            :meth:`Dataset.from_frame`. They go to the format's reader otherwise.
 
     Examples:
         >>> uw.save(ds, "log.npz")

@@ -190,9 +190,16 @@ def pack(
     """Write datasets, one after the other, into a folder whose columns are memory-mapped; gives the dataset that lies there.
 
     For data larger than memory: ``upweight.load(folder)`` opens it at once, and batches, weights and inspection read what they
-    need. ``sources``: paths, names, frames or datasets, of the same columns. ``dtype`` is that of floating observations
-    ("float16" halves them). ``verify`` reads everything again and compares hashes, as ``load(folder, verify=True)`` does later.
-    An interrupted packing of files goes on where it was. Further options are those of :func:`upweight.load`.
+    need. An interrupted packing of files goes on where it was.
+
+    Args:
+        sources: one dataset or several with the same columns: datasets, or anything that :func:`upweight.load` makes one of.
+        folder: where to pack them.
+        dtype: of floating observations; "float16" halves them. As they are if None.
+        workers: threads that read and write; if None, one per core, and four at most.
+        verify: whether everything is read again and its hashes compared, as ``load(folder, verify=True)`` does later.
+        overwrite: whether a packed folder is replaced, once the new one is complete.
+        reading: options of :func:`upweight.load`, for sources that are paths or names.
 
     Examples:
         >>> uw.pack([ds, ds], "both.packed").num_episodes

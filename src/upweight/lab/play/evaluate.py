@@ -122,11 +122,18 @@ def evaluate(
     stochastic: bool = False,
     workers: int | None = None,
 ) -> Evaluation | list[Evaluation]:
-    """Play ``episodes`` episodes with every policy (or policy file), in ``workers`` processes (default: one per core).
+    """Play some episodes with every policy: one evaluation for one policy, a list for several.
 
-    Policies with the same ``seed`` (one for all, or one for each) start episode k alike; its outcome depends on seed, k and the
-    policy alone: not on the other policies, ``episodes`` or ``workers``. ``stochastic`` samples actions where the policy is
-    stochastic.
+    Policies with the same seed start episode k alike. Its outcome depends on the seed, k and the policy alone: not on the other
+    policies, on ``episodes`` or on ``workers``.
+
+    Args:
+        policies: a policy or the path of one, or several.
+        env_id: the environment: an id of Gymnasium, or ``module:function``.
+        episodes: how many each policy plays.
+        seed: a whole number from 0, one for all policies or one for each.
+        stochastic: whether the actions of a stochastic policy are sampled.
+        workers: processes; one per core if None.
 
     Examples:
         >>> layer = (np.zeros((4, 2), np.float32), np.zeros(2, np.float32))  # four observations, two actions, no opinion

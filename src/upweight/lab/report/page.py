@@ -42,8 +42,16 @@ def write_report(
 ) -> Path:
     """Write the page to ``output`` (``report.html``) and tables and figures into the folder of that name (``report/``).
 
-    ``store_path`` may name several stores, or folders of trainings; ``seed`` and ``resamples`` are those of the intervals. The
-    page is called ``title`` or, without one, as the stores are. Returns the folder.
+    Returns the folder.
+
+    Args:
+        store_path: a store of results or the folder of a training, or several.
+        output: the page, a path that ends in .html.
+        seed: a whole number from 0, which the bootstrap of the intervals draws from.
+        resamples: how many resamples each interval is made from.
+        updates: show the runs as they were after so many updates; if None, the longest runs of each method.
+        title: what the page is called; by default as the stores are.
+        created: the date on the page; by default now.
 
     Examples:
         >>> folder = uw.write_report("results", "page.html", resamples=100)

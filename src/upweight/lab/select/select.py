@@ -56,13 +56,25 @@ def select(
 ) -> Selection:
     """Estimate what trained policies are worth from logged ``data``, and choose one, or none.
 
-    ``runs`` are folders of ``upweight train``, stores of sweeps, policy files, policies or what :func:`upweight.train` returned.
-    Policies that differ in their training seed only are one candidate. ``episodes`` of the data are what estimates rest on: by
-    default those that the trainings kept back, else all. ``seeds`` critics per policy, each with its own resample of them, learn
-    for ``updates`` with ``config``, by default :func:`quick_config`.
-    ``propensities`` [M] or [M, A] are the log's own probabilities of discrete actions. ``env`` (an id, or "module:function") adds
-    the true returns of ``env_episodes`` episodes to the table, not to the choice; with ``episodes_allowed`` at most so many
-    real episodes are played, and decide. ``stochastic`` policies draw their actions; else they take the likeliest.
+    Policies that differ in their training seed only are one candidate.
+
+    Args:
+        runs: folders of ``upweight train``, stores of sweeps, policy files, policies, or what :func:`upweight.train` returned.
+        data: the log: a dataset, or anything that :func:`upweight.load` makes one of.
+        episodes: which of the log's episodes estimates rest on; by default those that the trainings kept back, else all.
+        seeds: critics per policy, each with its own resample of the episodes.
+        updates: how many updates each critic makes.
+        config: settings of the critics; by default DOPE's, made for a laptop.
+        rule: how careful to be.
+        propensities: [M] or [M, A], the log's own probabilities of discrete actions.
+        env: an environment (an id, or ``module:function``), in which all policies play afterwards. Their true returns go into the
+            table and do not change the choice, unless ``episodes_allowed`` is given.
+        env_episodes: episodes that each policy plays there.
+        episodes_allowed: real episodes that may be played at most, and that decide.
+        seed: the first critic's seed, and that of the episodes in ``env``.
+        stochastic: whether policies draw their actions; else they take the likeliest.
+        workers: processes that play; one per core if None.
+        progress: whether to show a bar; by default in terminals and notebooks.
 
     Examples:
         >>> found = uw.select("runs/ward", "ward.csv", seeds=2, updates=2000)  # doctest: +SKIP

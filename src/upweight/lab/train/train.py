@@ -76,6 +76,15 @@ def plan_training(
 ) -> Plan:
     """How the runs would be packed, the memory they would take, and what computes their networks; trains nothing.
 
+    Args:
+        dataset: as in :func:`train`.
+        runs: as in :func:`train`.
+        precision: "float32", "bfloat16" or "float64".
+        max_agents: how many agents train together at most; as many as fit if None.
+        devices: over which agents are spread, as in :func:`train`.
+        kernels: what would compute networks in bfloat16, as in :func:`train`.
+        stream: whether rows would be gathered batch by batch, as in :func:`train`.
+
     Examples:
         >>> print(uw.plan_training(ds, [uw.Run("bc", "rw", seed) for seed in range(5)]))
         bc x 5: about ... MiB (... MiB data, ... MiB per agent), ... networks by ... GiB
@@ -112,24 +121,34 @@ def train(
 ) -> list[RunResult]:
     """Train every run, as many as fit at a time, and return one result per run, in order.
 
-    ``dataset`` may also be a path, the name of one, a frame, or a dataset of d3rlpy or Minari.
-    ``precision``: "float32", "bfloat16" (products and activations; parameters stay float32) or "float64". With an ``output``
-    folder, metrics, policies and a checkpoint a minute are written there, and ``resume=True`` goes on after an interruption.
-    ``callbacks`` are called with the new metric records at each log interval. ``max_agents`` limits how many train together; a
-    training that goes on keeps the programs that it began with. ``kernels``: what computes networks in bfloat16, "xla", "fused"
-    (on a Hopper GPU) or the faster of the two. ``progress`` shows a bar, by default in terminals and notebooks.
     Ctrl-C takes effect when the updates of the moment (about two seconds) are done and a checkpoint is written; a second at once.
-    ``evaluate_every`` so many updates, or at those of a list, and at the end, policies play (beside the training, unless the
-    device is the CPU) in the environment that the dataset names or ``evaluate_with`` says (a name, or an
-    :class:`~upweight.Evaluator`). The training is the same. ``RunResult.points`` has the returns, and ``RunResult.best`` the best
-    policy, chosen with the simulator.
-    ``devices`` that the agents are spread over, the data on each: all local ones, or so many, or some of
-    ``jax.local_devices()``; results are the same to rounding, as they are with other agents beside.
-    ``stream``: whether rows stay where they are and are gathered batch by batch, while the device learns from the batches before
-    (the same ones, bit for bit); by default those of a packed dataset (:func:`upweight.pack`) that do not fit on the device.
-    ``holdout``: a share of the episodes, or which, that no run learns from (``RunResult.holdout``): at the end, actions are
-    compared with theirs (``RunResult.agreement``). The draw follows from the data, not from seeds; plan.json lists them.
-    At the ``deadline`` (a value of ``time.monotonic()``) the training is saved in its folder and :class:`TrainingPaused` raised.
+
+    Args:
+        dataset: a dataset, or anything that :func:`upweight.load` makes one of.
+        runs: the agents, each a :class:`~upweight.Run`.
+        num_updates: how many updates every agent makes.
+        precision: "float32", "bfloat16" (products and activations; parameters stay float32) or "float64".
+        output: a folder for metrics, policies and a checkpoint a minute; if None, nothing is written.
+        resume: whether to go on with the training that was interrupted in ``output``.
+        log_every_updates: updates between two records of metrics; by default about a fiftieth of the training.
+        checkpoint_every_updates: updates between two checkpoints; by default one a minute.
+        max_agents: how many agents train together at most; by default as many as fit. A training that goes on keeps the programs
+            that it began with.
+        kernels: what computes networks in bfloat16: "xla", "fused" (on a Hopper GPU), or "auto" for the faster of the two.
+        deadline: a value of ``time.monotonic()``. The training is then saved in its folder, and :class:`TrainingPaused` raised.
+        callbacks: functions that are called with the new records of metrics.
+        evaluate_every: updates between two evaluations, or a list of updates. Policies play then and at the end, beside the
+            training unless the device is the CPU, and the training stays the same. ``RunResult.points`` has the returns, and
+            ``RunResult.best`` the best policy, chosen with the simulator.
+        evaluate_with: the environment they play in, an id or an :class:`~upweight.Evaluator`; by default what the dataset names.
+        progress: whether to show a bar; by default in terminals and notebooks.
+        holdout: a share of the episodes, or which, that no run learns from (``RunResult.holdout``). Actions are compared with
+            theirs at the end (``RunResult.agreement``). The draw follows from the data, not from seeds; plan.json lists them.
+        devices: over which agents are spread, the data on each: a number, or some of ``jax.local_devices()``; by default all.
+            Results are the same to rounding, as they are with other agents beside.
+        stream: whether rows stay where they are and are gathered batch by batch, while the device learns from the batches before
+            (the same ones, bit for bit). By default rows of a packed dataset (:func:`upweight.pack`) that do not fit on the
+            device.
 
     Examples:
         >>> small = uw.algorithm_config("bc", hidden_units=(8,), batch_size=8)

@@ -93,10 +93,18 @@ def interval_of_pair(
     resamples: int = 2000,
     over_tasks: OverTasks = False,
 ) -> Estimate:
-    """A statistic of two algorithms on the same tasks: ``probability_of_improvement`` or ``difference(iqm)``.
+    """A statistic of two algorithms on the same tasks, with its bootstrap interval.
 
-    Runs of x and of y are resampled independently: run 3 of one has nothing to do with run 3 of the other. Tasks, where
-    they are resampled too (``over_tasks``), are the same for both.
+    Runs of x and of y are resampled independently: run 3 of one has nothing to do with run 3 of the other.
+
+    Args:
+        statistic: ``probability_of_improvement``, ``difference(iqm)``, or another function of both scores.
+        x: the scores of one algorithm: a mapping from tasks to the scores of its runs.
+        y: the scores of the other, on the same tasks.
+        rng: the generator that resamples.
+        confidence: the probability that the interval is made for.
+        resamples: how many resamples the interval is made from.
+        over_tasks: whether tasks are resampled too, the same for both; or a mapping that says of which kind each task is a draw.
 
     Examples:
         >>> rw, uniform = {"hopper": [0.5, 0.6, 0.7, 0.8, 0.9]}, {"hopper": [0.1, 0.2, 0.3, 0.4, 0.55]}
