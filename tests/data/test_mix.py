@@ -3,7 +3,7 @@ import pytest
 from hypothesis import given, strategies as st
 
 import upweight as uw
-from support.datasets import assert_same, random_dataset
+from support.datasets import assert_same, random_dataset, with_arrays
 
 
 def sources() -> tuple[uw.Dataset, uw.Dataset]:
@@ -113,3 +113,26 @@ def test_the_number_of_actions_that_any_part_knows_is_kept() -> None:
     known, unknown = (random_dataset(seed, discrete=True, num_actions=4) for seed in range(2))
     unknown = unknown.with_num_actions(None)
     assert uw.concat([known, unknown]).num_actions == uw.concat([unknown, known]).num_actions == 4
+
+
+@pytest.mark.parametrize(
+    "kinds", [("uint64", "int64"), ("int8", "uint64"), ("bool", "uint8"), ("int32", "uint32", "uint64")]
+)
+def test_whole_numbers_stay_whole_when_they_are_joined(kinds: tuple[str, ...]) -> None:
+    """NumPy makes float64 of uint64 and int64, and codes would become amounts."""
+    plain = random_dataset(4, discrete=True)
+    codes = plain.actions % 2
+    joined = uw.concat([with_arrays(plain, actions=codes.astype(kind)) for kind in kinds])
+    assert joined.discrete_actions
+    some = np.array([0, joined.num_steps - 1])
+    np.testing.assert_array_equal(joined.columns["actions"].rows(some), [codes[0], codes[-1]])
+    np.testing.assert_array_equal(joined.actions, np.tile(codes, len(kinds)))
+
+
+def test_whole_numbers_that_do_not_fit_are_refused() -> None:
+    plain = random_dataset(4, discrete=True)
+    large = with_arrays(plain, actions=np.full(plain.num_steps, 2**63, np.uint64))
+    joined = uw.concat([large, plain])
+    for look in (lambda: joined.actions, lambda: joined.columns["actions"].rows(np.array([0]))):
+        with pytest.raises(uw.DatasetError, match="9223372036854775808"):
+            look()

@@ -135,16 +135,22 @@ class ConcatenatedColumn(Column):
         self._comes_from(*parts)
 
     def _read(self) -> Array:
-        return np.concatenate([part.read() for part in self._parts], dtype=self.dtype)
+        return np.concatenate([self._fitting(part.read()) for part in self._parts], dtype=self.dtype)
 
     def _read_rows(self, index: Index) -> Array:
         out = np.empty((len(index), *self.shape[1:]), self.dtype)
         first = 0
         for part in self._parts:
             mine = (index >= first) & (index < first + len(part))
-            out[mine] = part.rows(index[mine] - first)
+            out[mine] = self._fitting(part.rows(index[mine] - first))
             first += len(part)
         return out
+
+    def _fitting(self, rows: Array) -> Array:
+        """``rows`` of a part, whose numbers the common type holds; NumPy would let large ones turn negative."""
+        if self.dtype == np.int64 and rows.dtype == np.uint64 and rows.size and rows.max() > np.iinfo(np.int64).max:
+            raise DatasetError(f"cannot join uint64 with signed numbers: found {rows.max()}, which int64 does not hold")
+        return rows
 
 
 class EpisodesColumn(Column):
