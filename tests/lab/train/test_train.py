@@ -163,6 +163,19 @@ def test_reweighting_multiplies_losses_instead_of_drawing() -> None:
     assert uw.train(ds, [uw.Run(small_config("bc"), weighting, reweight=True)], num_updates=20)[0].status == "finished"
 
 
+def test_reweighted_copies_of_an_episode_count_together() -> None:
+    """Its steps are drawn as often as it has copies, so a step's weight is the mean of theirs."""
+    ds = dataset_for("bc")
+    episodes, weights = np.array([3, 7, 3, 5, 3]), np.array([0.4, 0.3, 0.0, 0.1, 0.05])
+    agents = build([uw.Run(small_config("bc"), weights, episodes=episodes, reweight=True)], ds)[1]
+    own = ds.subset(episodes)
+    wanted = uw.EpisodeSampler(own, weights).probabilities()[own.starts]  # of a step of each copy
+    expected = np.zeros(30)
+    for episode in (3, 5, 7):
+        expected[episode] = own.num_transitions.sum() * wanted[episodes == episode].mean()
+    np.testing.assert_allclose(agents.episode_weight[0], expected, rtol=1e-5)
+
+
 @pytest.mark.parametrize("name", ["td3_bc", "iql", "cql"])
 def test_actor_and_critic_may_draw_differently(name: str) -> None:
     ds = dataset_for(name)

@@ -272,11 +272,10 @@ def _make_agent(run: Run, part: Part, setup: Setup, num_updates: int, cells: int
     agent: dict[str, Any] = {"hyper": run.config.traced_values(num_updates)}
     agent["table"] = make_table(even if run.reweight else weights, sizes, part.episodes, cells)
     if run.reweight:
-        uniform, wanted = episode_mass(even, sizes), episode_mass(weights, sizes)
-        agent["episode_weight"] = np.zeros(part.whole.num_episodes)
-        agent["episode_weight"][part.episodes] = np.divide(
-            wanted, uniform, out=np.zeros_like(wanted), where=uniform > 0
+        uniform, wanted = (  # [N] of all copies of an episode together: draws do not tell them apart
+            np.bincount(part.episodes, episode_mass(each, sizes), part.whole.num_episodes) for each in (even, weights)
         )
+        agent["episode_weight"] = np.divide(wanted, uniform, out=np.zeros_like(wanted), where=uniform > 0)
     if run.actor_weighting is not None:
         agent["actor_table"] = make_table(part.weights(run.actor_weighting), sizes, part.episodes, cells)
     agent["mean"], agent["scale"] = np.zeros(setup.observation_size), np.ones(setup.observation_size)

@@ -49,7 +49,8 @@ class Run:
     of the dataset that gives one: a training puts the array in its place.
     ``episodes`` restricts the agent to part of the dataset, possibly with repetitions; weights and normalisers then come from
     that part alone. ``actor_weighting`` lets the actor draw its own batches, while critics (and IQL's V) use ``weighting``.
-    ``reweight=True`` draws uniformly and multiplies losses by :math:`M w_{i,t}` instead.
+    ``reweight=True`` draws uniformly and multiplies losses by :math:`M w_{i,t}` instead; copies of an episode have the mean of
+    theirs.
 
     Examples:
         >>> runs = [uw.Run("td3_bc", weighting, seed) for weighting in ("uniform", "rw") for seed in range(5)]
