@@ -18,7 +18,7 @@ import upweight as uw
 from reproduction.d4rl_policy import read_policy
 from upweight.lab.recipes.ladder import Rung
 from upweight.lab.recipes.make import make_shared_data
-from upweight.lab.recipes.recipe import SIGMAS, Part, Recipe
+from upweight.lab.recipes.recipe import SIGMAS, PolicyShare, Recipe
 from upweight.lab.recipes.tasks import find_task
 from upweight.lab.study.run_spec import DataSpec, RunSpec, draws_of
 from upweight.lab.study.store import Store
@@ -42,7 +42,7 @@ def make_recipes(policy: Path) -> list[Recipe]:
         Recipe(
             f"hopper-d4rl-medium-random-{sigma}",
             find_task("hopper"),
-            (Part("medium", rung, sigma / 100), Part("random", None, 1 - sigma / 100)),
+            (PolicyShare("medium", rung, sigma / 100), PolicyShare("random", None, 1 - sigma / 100)),
         )
         for sigma in SIGMAS
     ]

@@ -22,7 +22,7 @@ from upweight.base.errors import DatasetError
 from upweight.base.progress import listening
 from upweight.data.columns import EpisodesColumn
 from upweight.io.hdf5 import is_hdf5
-from upweight.io.registry import load, locate
+from upweight.io.registry import locate, read_dataset
 
 # The longest time without progress. A step of reading is 4 MB or one episode: milliseconds, and a slow network drive is a
 # hundred times faster than this. Not a limit of the whole: a large file may take as long as it needs.
@@ -59,8 +59,8 @@ def look_first(name: str, **options: Any) -> None:
 
 
 def look(path: Path, **options: Any) -> None:
-    """Read what :func:`load` reads, and of what it leaves for later the first and last rows, or one of every episode."""
-    dataset = load(path, **options)
+    """Read what :func:`read_dataset` reads, and of what it leaves for later the first and last rows, or one of every episode."""
+    dataset = read_dataset(path, **options)
     for column in dataset.columns.values():
         if isinstance(column, EpisodesColumn):
             column.rows(dataset.starts)

@@ -16,7 +16,7 @@ from upweight.data.table import KEYS
 from upweight.io import table
 from upweight.io.format import reading
 from upweight.io.guard import look_first
-from upweight.io.registry import load as load_file, locate
+from upweight.io.registry import locate, read_dataset
 
 _PLAIN_NAME = re.compile(r"[a-z0-9]+(-[a-z0-9]+)+")  # no folder, no suffix
 
@@ -86,7 +86,7 @@ def load(
             if key in ("format", "success", "score") and isinstance(value, str)
         }
         look_first(text, **named, **options)
-    return load_file(name if text is None else text, **given, **options)
+    return read_dataset(name if text is None else text, **given, **options)
 
 
 def load_beside(name: str | os.PathLike[str], part: str, columns: str, **options: Any) -> NDArray[Any]:

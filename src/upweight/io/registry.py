@@ -44,7 +44,7 @@ def writable() -> list[str]:
     return [name for name, format_ in formats().items() if format_.write is not None]
 
 
-def load(
+def read_dataset(
     name: str | os.PathLike[str] | Any,
     *,
     format: str | None = None,

@@ -153,14 +153,14 @@ def test_a_critic_that_diverges_says_so_and_policies_are_evaluated_in_turn_if_ne
 def test_policies_are_evaluated_at_once_as_memory_allows(monkeypatch: pytest.MonkeyPatch) -> None:
     policies, sizes = [random_policy("deterministic")] * 10, []
     log, setup = random_dataset(0), Setup(3, 2, jnp.dtype("float32"), Compute(jnp.dtype("float32")))
-    task = fqe._Task(log, log.initial_observations, (0, 1), 100, FQEConfig(), setup, None)
+    training = fqe._CriticTraining(log, log.initial_observations, (0, 1), 100, FQEConfig(), setup, None)
     for memory in (2**34, 2**26, 2**25):
         monkeypatch.setattr(fqe, "device_memory", lambda memory=memory: memory)
-        sizes.append(fqe._policies_at_once(task, policies))
+        sizes.append(fqe._policies_at_once(training, policies))
     assert sizes[0] == 10 > sizes[1] > sizes[2] >= 1
     monkeypatch.setattr(fqe, "device_memory", lambda: 2**20)
     with pytest.raises(uw.ConfigError, match="one policy needs about"):
-        fqe._policies_at_once(task, policies)
+        fqe._policies_at_once(training, policies)
 
 
 # ---- what is refused ------------------------------------------------------------------------------------------------

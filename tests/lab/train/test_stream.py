@@ -11,7 +11,7 @@ from upweight.lab.train import plan as plan_module, schedule as schedule_module
 from upweight.lab.train.population import Program
 from upweight.lab.train.prepare import make_agents, make_data, make_parts, make_setup, row_width
 from upweight.lab.train.schedule import Piece, make_schedule, operations_per_update
-from upweight.lab.train.stream import Stream
+from upweight.lab.train.stream import StreamedData
 
 pytestmark = pytest.mark.slow
 
@@ -27,7 +27,7 @@ def test_batches_are_those_of_resident_data(tmp_path: Path, name: str) -> None:
     agents = make_agents(runs, make_parts(ds, runs), setup, 10)
     data = make_data(ds, runs[0].method, setup)
     pieces = [Piece(0, 2), Piece(2, 2), Piece(4, 1)]
-    for piece, rows in Stream(packed, program, agents).feed(pieces):
+    for piece, rows in StreamedData(packed, program, agents).feed(pieces):
         drawn = program.draws(agents, data.layout, np.int32(piece.first), piece.size)
         for ours, theirs in zip(rows.drawn, drawn, strict=True):
             assert (ours is None) == (theirs is None)
@@ -80,7 +80,7 @@ def test_the_plan_counts_the_rows_of_two_pieces(tmp_path: Path, monkeypatch: pyt
     monkeypatch.setitem(schedule_module._OPERATIONS_PER_PIECE, "cpu", 5 * work)  # a piece is a part of a block
     schedule = make_schedule(100, None, method, config, 3)
     agents = make_agents(runs, make_parts(packed, runs), setup, 100)
-    [(_, data)] = Stream(packed, Program(method, config, setup), agents).feed(list(schedule.pieces(0))[:1])
+    [(_, data)] = StreamedData(packed, Program(method, config, setup), agents).feed(list(schedule.pieces(0))[:1])
     plan = uw.plan_training(packed, runs, stream=True).programs[0]
     alone = plan_module.agent_bytes(packed, runs[0], setup)
     assert 3 * (plan.bytes_per_agent - alone) == 2 * data.rows.nbytes

@@ -14,7 +14,7 @@ from upweight.data.dataset import Dataset
 from upweight.data.fingerprint import content_hash
 from upweight.data.mix import concat
 from upweight.data.segment import Episodes
-from upweight.lab.recipes.recipe import Part, Recipe, find_recipe
+from upweight.lab.recipes.recipe import PolicyShare, Recipe, find_recipe
 from upweight.lab.recipes.streams import Chunk, Stream, episodes_for
 from upweight.lab.recipes.tasks import Task
 
@@ -73,7 +73,7 @@ def make_shared_data(
     if len(bodies) != 1:
         raise DatasetError(f"expected datasets of one task, or of mazes, found {', '.join(sorted(tasks)) or 'none'}")
     total = recipes[0].task.steps if steps is None else steps
-    longest: dict[_StreamKey, Part] = {}  # of the parts that are prefixes of one stream
+    longest: dict[_StreamKey, PolicyShare] = {}  # of the parts that are prefixes of one stream
     for task, part in ((recipe.task, part) for recipe in recipes for part in recipe.parts):
         key = _stream(task, part)
         longest[key] = max(longest.get(key, part), part, key=lambda each: each.share)
@@ -81,7 +81,7 @@ def make_shared_data(
     counts = [dataset.num_episodes for dataset in played.values()]
     firsts = dict(zip(played, np.cumsum(counts) - counts, strict=True))
 
-    def episodes_of(task: Task, part: Part) -> NDArray[np.int64]:
+    def episodes_of(task: Task, part: PolicyShare) -> NDArray[np.int64]:
         key = _stream(task, part)
         return firsts[key] + np.arange(episodes_for(played[key].lengths, _steps_of(part, total)))
 
@@ -95,16 +95,16 @@ def make_shared_data(
 _StreamKey = tuple[str, str, str, str | None]
 
 
-def _stream(task: Task, part: Part) -> _StreamKey:
+def _stream(task: Task, part: PolicyShare) -> _StreamKey:
     return task.name, part.label, "" if part.rung is None else part.rung.sha256, part.env_id
 
 
-def _steps_of(part: Part, total: int) -> int:
+def _steps_of(part: PolicyShare, total: int) -> int:
     """How many steps of a dataset of ``total`` a part must reach."""
     return max(1, round(part.share * total))
 
 
-def _play(task: Task, part: Part, total: int, *, seed: int, workers: int | None) -> Dataset:
+def _play(task: Task, part: PolicyShare, total: int, *, seed: int, workers: int | None) -> Dataset:
     """The first episodes of a part's stream that reach its share of ``total`` steps, with its label."""
     stream = Stream(task, part.rung, seed, part.env_id or task.env_id)
     chunk = stream.collect(_steps_of(part, total), workers=workers)

@@ -30,7 +30,7 @@ _REPLAY_STEPS = 800_000  # of the training, that a full replay shows
 
 
 @dataclass(frozen=True)
-class Part:
+class PolicyShare:
     """One policy's part of a dataset; ``rung`` None plays uniformly random actions."""
 
     label: str
@@ -46,7 +46,7 @@ class Recipe:
 
     name: str
     task: Task
-    parts: tuple[Part, ...]
+    parts: tuple[PolicyShare, ...]
     edition: int = 1  # of the data that go by the name: more where other policies, or other shares, play in it now
 
 
@@ -78,27 +78,27 @@ def find_recipe(name: str) -> Recipe:
     task_name = max((task for task in TASKS if f"{name}-".startswith(f"{task}-")), key=len)
     task, kind = TASKS[task_name], name.removeprefix(task_name).removeprefix("-")
     if kind == "random":
-        return Recipe(name, task, (Part("random", None, 1.0),))
+        return Recipe(name, task, (PolicyShare("random", None, 1.0),))
     if task_name in MAZE_TASKS:
         return Recipe(name, task, _maze_parts(task, kind))
     ladder = load_ladder(task_name)
     named = {"medium": ladder.medium, "expert": ladder.expert}
     if kind in named:
-        parts: tuple[Part, ...] = (Part(kind, named[kind], 1.0),)
+        parts: tuple[PolicyShare, ...] = (PolicyShare(kind, named[kind], 1.0),)
     elif kind == "medium-expert":
-        parts = tuple(Part(label, rung, 0.5) for label, rung in named.items())
+        parts = tuple(PolicyShare(label, rung, 0.5) for label, rung in named.items())
     elif kind == "medium-replay":
         rungs = ladder.rungs[: ladder.medium_rungs]
-        parts = tuple(Part(f"rung-{place:02d}", rung, 1 / len(rungs)) for place, rung in enumerate(rungs))
+        parts = tuple(PolicyShare(f"rung-{place:02d}", rung, 1 / len(rungs)) for place, rung in enumerate(rungs))
     elif kind == "full-replay":
         shares = ladder.training_shares(_REPLAY_STEPS)
         every = enumerate(zip(ladder.rungs, shares, strict=True))
-        parts = tuple(Part(f"rung-{place:02d}", rung, share) for place, (rung, share) in every if share > 0)
+        parts = tuple(PolicyShare(f"rung-{place:02d}", rung, share) for place, (rung, share) in every if share > 0)
         return Recipe(name, task, parts, edition=2)  # once the rungs had equal shares
     else:
         good, _, percent = kind.split("-")
         share = int(percent) / 100
-        parts = (Part(good, named[good], share), Part("random", None, 1 - share))
+        parts = (PolicyShare(good, named[good], share), PolicyShare("random", None, 1 - share))
     return Recipe(name, task, parts, edition=max(part.rung.edition for part in parts if part.rung is not None))
 
 
@@ -108,18 +108,20 @@ def _maze_kinds(task: str) -> list[str]:
     return [*regular, *(f"{kind}-d4rl" for kind in regular), "-random", "-wander", "-expert", *mixes]
 
 
-def _maze_parts(task: Task, kind: str) -> tuple[Part, ...]:
+def _maze_parts(task: Task, kind: str) -> tuple[PolicyShare, ...]:
     """An ant that is led about; where to, the kind says."""
     in_fragments = kind.endswith("d4rl")
     kind = kind.removesuffix("d4rl").removesuffix("-") or "expert"
     maze = task.name.removeprefix("antmaze-")
 
-    def led(label: str, share: float) -> Part:
+    def led(label: str, share: float) -> PolicyShare:
         command = "goal" if label == "expert" else label
-        return Part(label, load_walker(task.name), share, maze_id(maze, command, ends=not in_fragments), in_fragments)
+        return PolicyShare(
+            label, load_walker(task.name), share, maze_id(maze, command, ends=not in_fragments), in_fragments
+        )
 
     good, *rest = kind.split("-")
     if not rest:
         return (led(good, 1.0),)
     poor, share = rest[0], int(rest[1]) / 100
-    return led(good, share), Part("random", None, 1 - share) if poor == "random" else led(poor, 1 - share)
+    return led(good, share), PolicyShare("random", None, 1 - share) if poor == "random" else led(poor, 1 - share)

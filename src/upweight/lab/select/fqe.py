@@ -196,7 +196,7 @@ class _Critic(Run):
 
 
 @dataclass(frozen=True)
-class _Task:
+class _CriticTraining:
     """What the critics of all policies have in common."""
 
     part: Dataset  # what they learn from
@@ -253,10 +253,12 @@ def evaluate_policies(
         if dataset.discrete_actions:  # of which there may be more than the log shows
             setup = setup._replace(action_size=len(policies[0].layers[-1][1]))
         bounds = None if dataset.discrete_actions else action_bounds(blocks(dataset, "actions"))
-        task = _Task(part, dataset.initial_observations[asked], seeds, updates, config, setup, bounds, resample)
-        size = _policies_at_once(task, policies)
+        training = _CriticTraining(
+            part, dataset.initial_observations[asked], seeds, updates, config, setup, bounds, resample
+        )
+        size = _policies_at_once(training, policies)
         groups = [policies[first : first + size] for first in range(0, len(policies), size)]
-        found = [_evaluate(task, group) for group in groups]
+        found = [_evaluate(training, group) for group in groups]
     at_starts, values, drift, diverged = (np.concatenate(part) for part in zip(*found, strict=True))
     rewards = part.rewards[part.trainable]
     bounds_of_rewards = (float(rewards.min()), float(rewards.max()))
@@ -303,12 +305,12 @@ def _same(one: Policy, other: Policy) -> bool:
     return len(one.layers) == len(other.layers) and all(np.array_equal(*pair) for pair in pairs)
 
 
-def _policies_at_once(task: _Task, policies: Sequence[Policy]) -> int:
+def _policies_at_once(training: _CriticTraining, policies: Sequence[Policy]) -> int:
     """How many fit into the device's memory with all their critics and choices (and a copy of these)."""
-    critic = _Critic(task.config, evaluator=make_algorithm(policies))
-    shared = data_bytes(task.part, critic, task.setup)
-    choices = 2 * choice_bytes(policies, task.part.num_steps + len(task.starts), task.setup.dtype.itemsize)
-    each = choices + CAUTION * len(task.seeds) * agent_bytes(task.part, critic, task.setup)
+    critic = _Critic(training.config, evaluator=make_algorithm(policies))
+    shared = data_bytes(training.part, critic, training.setup)
+    choices = 2 * choice_bytes(policies, training.part.num_steps + len(training.starts), training.setup.dtype.itemsize)
+    each = choices + CAUTION * len(training.seeds) * agent_bytes(training.part, critic, training.setup)
     fits = int((USABLE_SHARE * device_memory() - shared) // each)
     if fits < 1:
         raise ConfigError(
@@ -319,15 +321,15 @@ def _policies_at_once(task: _Task, policies: Sequence[Policy]) -> int:
     return -(-len(policies) // parts)
 
 
-def _make_agents(task: _Task, critics: Sequence[_Critic], count: int) -> Agents:
+def _make_agents(training: _CriticTraining, critics: Sequence[_Critic], count: int) -> Agents:
     """Of each of ``count`` policies the ``critics``, one per seed; they differ in these two, and in the episodes of a seed."""
-    parts = make_parts(task.part, critics)
-    some = make_agents(critics, parts, task.setup, task.updates)  # [S]
-    about = [_reward_facts(part.own, 1 / (1 - task.config.discount)) for part in parts]
-    hyper = some.hyper | {name: jnp.asarray([each[name] for each in about], task.setup.dtype) for name in about[0]}
+    parts = make_parts(training.part, critics)
+    some = make_agents(critics, parts, training.setup, training.updates)  # [S]
+    about = [_reward_facts(part.own, 1 / (1 - training.config.discount)) for part in parts]
+    hyper = some.hyper | {name: jnp.asarray([each[name] for each in about], training.setup.dtype) for name in about[0]}
     some = some._replace(hyper=hyper)
-    if task.bounds is not None:
-        lowest, highest = (jnp.asarray([bound] * len(parts), task.setup.dtype) for bound in task.bounds)
+    if training.bounds is not None:
+        lowest, highest = (jnp.asarray([bound] * len(parts), training.setup.dtype) for bound in training.bounds)
         some = some._replace(action_low=lowest, action_high=highest)
     agents: Agents = jax.tree.map(lambda leaf: jnp.asarray(np.concatenate([leaf] * count)), some)
     return agents._replace(policy=jnp.asarray(np.repeat(np.arange(count, dtype=np.int32), len(parts))))
@@ -344,36 +346,36 @@ def _reward_facts(part: Dataset, horizon: float) -> dict[str, float]:
     return {"reward_mean": rewards.mean(), "reward_std": std, "value_low": low * horizon, "value_high": high * horizon}
 
 
-def _evaluate(task: _Task, policies: Sequence[Policy]) -> tuple[NDArray[Any], ...]:
+def _evaluate(training: _CriticTraining, policies: Sequence[Policy]) -> tuple[NDArray[Any], ...]:
     """``at_starts``, ``values``, ``drift`` and ``diverged`` of policies whose critics train at once."""
     method = make_algorithm(policies)
-    count, config = len(policies) * len(task.seeds), task.config
-    setup, work = task.setup, (config.hidden_units, count, method.network_rows(config))
+    count, config = len(policies) * len(training.seeds), training.config
+    setup, work = training.setup, (config.hidden_units, count, method.network_rows(config))
     fused = setup.compute.fused and worthwhile(*work, inputs=setup.observation_size + setup.action_size)
     program = Program(method, config, setup.with_kernels(fused))
-    data = make_data(task.part, method, task.setup)
-    dtype = task.setup.dtype
-    data = data._replace(next_choices=make_choices(policies, task.part.next_observations, task.bounds, dtype))
+    data = make_data(training.part, method, training.setup)
+    dtype = training.setup.dtype
+    data = data._replace(next_choices=make_choices(policies, training.part.next_observations, training.bounds, dtype))
     here = (
-        jnp.asarray(task.starts.reshape(len(task.starts), -1), dtype),
-        make_choices(policies, task.starts, task.bounds, dtype),
+        jnp.asarray(training.starts.reshape(len(training.starts), -1), dtype),
+        make_choices(policies, training.starts, training.bounds, dtype),
     )
-    agents = _make_agents(task, task.critics(method), len(policies))
-    schedule = make_schedule(task.updates, None, method, config, count)
-    total, points, began = np.zeros((count, len(task.starts))), list[NDArray[Any]](), time.perf_counter()
-    report(_TITLE, 0, task.updates, "compiling")
+    agents = _make_agents(training, training.critics(method), len(policies))
+    schedule = make_schedule(training.updates, None, method, config, count)
+    total, points, began = np.zeros((count, len(training.starts))), list[NDArray[Any]](), time.perf_counter()
+    report(_TITLE, 0, training.updates, "compiling")
     with interrupts_wait("stopping after these updates; press Ctrl-C again to exit at once") as interrupts:
         begun = program.start(agents)
         for progress, done, records in advances(program, agents, data, begun, 0, schedule, range(count)):
-            report(_TITLE, done, task.updates, speed(done / (time.perf_counter() - began), count, records))
-            if progress.interval is None and done > (1 - _AVERAGED) * task.updates:
+            report(_TITLE, done, training.updates, speed(done / (time.perf_counter() - began), count, records))
+            if progress.interval is None and done > (1 - _AVERAGED) * training.updates:
                 seen = np.asarray(_at_starts(program, progress.states.target, agents, *here, jnp.int32(done)))
                 total += seen
                 points.append(seen.mean(axis=1, dtype=np.float64))
             interrupts.heed()
     lost = np.asarray(progress.diverged_at) >= 0
     at_starts = np.where(lost[:, None], np.nan, total / len(points)).astype(np.float32)
-    shape = len(policies), len(task.seeds)
+    shape = len(policies), len(training.seeds)
     values = np.where(lost, np.nan, np.mean(points, axis=0))
     columns = values, points[-1] - points[0], lost
     return (at_starts.reshape(*shape, -1), *(column.reshape(shape) for column in columns))

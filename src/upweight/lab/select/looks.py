@@ -14,7 +14,7 @@ from numpy.typing import ArrayLike, NDArray
 from upweight.base.errors import DatasetError
 from upweight.data.dataset import Dataset
 from upweight.data.validate import as_episode_index
-from upweight.lab.train.agreement import Agreement, agreement, draw_steps, logged_rows
+from upweight.lab.train.agreement import Agreement, agreement, logged_rows, weighted_steps
 from upweight.policies.policy import Policy
 
 STEPS = 10_000  # at which actions are compared
@@ -61,7 +61,7 @@ def action_errors(
     if weights is None:
         steps = _some_steps(dataset, chosen, STEPS, np.random.default_rng(seed))
     else:
-        steps = draw_steps(dataset, weights, chosen, STEPS, seed=seed)
+        steps = weighted_steps(dataset, weights, chosen, STEPS, seed=seed)
     rows = logged_rows(dataset, steps)
     return [agreement(policy, *rows, held_out=True) for policy in policies]
 

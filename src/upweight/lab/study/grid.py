@@ -42,7 +42,7 @@ class KeyMistake(Exception):
         self.key = key
 
 
-class Source(NamedTuple):
+class DatasetEntry(NamedTuple):
     """Where data come from: the name of a recipe, or a file and how to read it."""
 
     name: str
@@ -107,15 +107,15 @@ class Grid:
         """The algorithms with their settings."""
         return [_agent(entry) for entry in self.algorithms]
 
-    def sources(self) -> list[Source]:
+    def sources(self) -> list[DatasetEntry]:
         """Recipes, with wildcards spelled out, and files, as they are written; each once."""
-        found: list[Source] = []
+        found: list[DatasetEntry] = []
         for entry in self.datasets:
             names = fnmatch.filter(recipe_names(), entry) if isinstance(entry, str) else []
-            found += [Source(name, {}, True) for name in names] or [_file_source(entry)]
+            found += [DatasetEntry(name, {}, True) for name in names] or [_file_source(entry)]
         return [source for place, source in enumerate(found) if source not in found[:place]]
 
-    def _recipe(self, source: Source) -> tuple[DataSpec, Dataset]:
+    def _recipe(self, source: DatasetEntry) -> tuple[DataSpec, Dataset]:
         recipe = find_recipe(source.name)
         task = recipe.task
         if self.env is not None and self.env != task.env_id:
@@ -130,7 +130,7 @@ class Grid:
         )
         return data, recipe_outline(source.name)
 
-    def _file(self, source: Source, folder: Path) -> tuple[DataSpec, Dataset]:
+    def _file(self, source: DatasetEntry, folder: Path) -> tuple[DataSpec, Dataset]:
         if self.env is None:
             raise KeyMistake("datasets", f"{source.name} is a file: say with env = where its policies are evaluated")
         name = source.name if source.name.startswith(_MINARI) else os.path.abspath(folder / source.name)
@@ -193,13 +193,13 @@ def _mistakes_of(key: str, name: str = "") -> Iterator[None]:
         raise KeyMistake(key, f"{name}: {message}" if name else message) from None
 
 
-def _file_source(entry: Any) -> Source:
+def _file_source(entry: Any) -> DatasetEntry:
     """A file as it is written: its path, or a table of that and of options for reading it."""
     if isinstance(entry, str):
         if is_recipe(entry) or any(sign in entry for sign in "*?["):
             with _mistakes_of("datasets"):
                 find_recipe(entry)  # says which names are like it
-        return Source(entry, {}, False)
+        return DatasetEntry(entry, {}, False)
     if not isinstance(entry, dict) or not isinstance(entry.get("path"), str):
         raise KeyMistake("datasets", f"expected a name, a file or {{path = ..., horizon = ...}}, found {entry!r}")
     options = {name: value for name, value in entry.items() if name != "path"}
@@ -210,7 +210,7 @@ def _file_source(entry: Any) -> Source:
         words = value if isinstance(value, list) else [value]  # several columns of a table
         if not is_number and not all(isinstance(word, str) for word in words):
             raise KeyMistake("datasets", f"{entry['path']}: {name}: expected a number or a word, found {value!r}")
-    return Source(entry["path"], options, False)
+    return DatasetEntry(entry["path"], options, False)
 
 
 def _agent(entry: Any) -> Run:

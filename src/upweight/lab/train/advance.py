@@ -10,7 +10,7 @@ import numpy as np
 
 from upweight.lab.train.population import Agents, Data, Program, Progress
 from upweight.lab.train.schedule import Schedule
-from upweight.lab.train.stream import Stream
+from upweight.lab.train.stream import StreamedData
 from upweight.lab.train.tracking import Record
 
 CHUNK_SECONDS = 2.0  # between two looks at the device: for progress, checkpoints, deadlines and Ctrl-C
@@ -27,7 +27,7 @@ class Advance(NamedTuple):
 def advances(
     program: Program,
     agents: Agents,
-    data: Data | Stream,
+    data: Data | StreamedData,
     progress: Progress,
     done: int,
     schedule: Schedule,
@@ -41,7 +41,9 @@ def advances(
     pieces = 1
     while done < schedule.num_updates:
         began, chunk = time.perf_counter(), list(islice(schedule.pieces(done), pieces))
-        for piece, rows in data.feed(chunk) if isinstance(data, Stream) else zip(chunk, repeat(data), strict=False):
+        for piece, rows in (
+            data.feed(chunk) if isinstance(data, StreamedData) else zip(chunk, repeat(data), strict=False)
+        ):
             progress = program.advance(progress, agents, rows, piece)
         jax.block_until_ready(progress)  # type: ignore[no-untyped-call]
         done, records = chunk[-1].end, []

@@ -74,7 +74,7 @@ class Comparison:
                 weighting = np.ones(len(held))  # the weights given are of other episodes
             key = (weighting_key(weighting), None if episodes is None else episodes.tobytes())
             if key not in drawn:
-                drawn[key] = draw_steps(self._data, weighting, episodes, _STEPS)
+                drawn[key] = weighted_steps(self._data, weighting, episodes, _STEPS)
             self._steps.append(drawn[key])
 
     def agreements(self, policies: Sequence[Policy]) -> list[Agreement]:
@@ -86,7 +86,7 @@ class Comparison:
         return found
 
 
-def draw_steps(
+def weighted_steps(
     data: Dataset, weighting: Any, episodes: NDArray[np.int64] | None, count: int, *, seed: int = 0
 ) -> NDArray[np.int64]:
     """Steps of the whole dataset, drawn as the weighting draws from the given episodes."""

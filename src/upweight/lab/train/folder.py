@@ -28,7 +28,7 @@ from upweight.base.locks import hold
 from upweight.data.dataset import Dataset
 from upweight.data.fingerprint import fingerprint
 from upweight.lab.train.checkpoint import Snapshot, Tree, damage_named, load_checkpoint, save_checkpoint
-from upweight.lab.train.prepare import Part
+from upweight.lab.train.prepare import RunEpisodes
 from upweight.lab.train.run import Run, says_all, summary
 from upweight.lab.train.tracking import Record
 from upweight.policies.policy import Policy, load_policy
@@ -168,7 +168,7 @@ def share_done(path: Path) -> float:
 def describe_training(
     dataset: Dataset,
     runs: Sequence[Run],
-    parts: Sequence[Part],
+    parts: Sequence[RunEpisodes],
     num_updates: int,
     precision: str,
     held: NDArray[np.int64] | None,

@@ -135,18 +135,18 @@ def _empty_rows(count: int, width: int, dtype: Any) -> NDArray[Any]:
     return memory[start : start + size].view(dtype).reshape(count, width)
 
 
-def make_parts(dataset: Dataset, runs: Sequence[Run]) -> list["Part"]:
+def make_parts(dataset: Dataset, runs: Sequence[Run]) -> list["RunEpisodes"]:
     """What each run learns from, with its weights, so that any that is wrong is found before something is trained or written.
 
     Runs on the same episodes share what is computed from them.
     """
-    parts: dict[Any, Part] = {}
+    parts: dict[Any, RunEpisodes] = {}
     made = []
     for run in runs:
         episodes = run.index(dataset)
         key = None if episodes is None else episodes.tobytes()
         if key not in parts:
-            parts[key] = Part(dataset, episodes)
+            parts[key] = RunEpisodes(dataset, episodes)
         for weighting in (run.weighting, run.actor_weighting):
             if weighting is not None:
                 parts[key].weights(weighting)
@@ -154,10 +154,10 @@ def make_parts(dataset: Dataset, runs: Sequence[Run]) -> list["Part"]:
     return made
 
 
-def with_given_weights(runs: Sequence[Run], parts: Sequence["Part"]) -> list[Run]:
+def with_given_weights(runs: Sequence[Run], parts: Sequence["RunEpisodes"]) -> list[Run]:
     """The runs with weights [n] in the place of functions that gave them: another process knows a run by its weights."""
 
-    def given(weighting: Any, part: Part) -> Any:
+    def given(weighting: Any, part: RunEpisodes) -> Any:
         return part.weights(weighting) if callable(weighting) and not isinstance(weighting, Weighting) else weighting
 
     return [
@@ -166,7 +166,7 @@ def with_given_weights(runs: Sequence[Run], parts: Sequence["Part"]) -> list[Run
     ]
 
 
-def make_agents(runs: Sequence[Run], parts: Sequence["Part"], setup: Setup, num_updates: int) -> Agents:
+def make_agents(runs: Sequence[Run], parts: Sequence["RunEpisodes"], setup: Setup, num_updates: int) -> Agents:
     """Everything that tells the agents apart, stacked; ``parts`` are what they learn from."""
     cells = max(len(part.episodes) for part in parts)
     agents = [_make_agent(run, part, setup, num_updates, cells) for run, part in zip(runs, parts, strict=True)]
@@ -205,7 +205,7 @@ def action_bounds(actions: Iterable[NDArray[Any]]) -> tuple[NDArray[np.float32],
     return low.astype(np.float32), high.astype(np.float32)
 
 
-class Part:
+class RunEpisodes:
     """The episodes one or more agents learn from, and what is computed from them, once."""
 
     def __init__(self, whole: Dataset, episodes: NDArray[np.int64] | None) -> None:
@@ -265,7 +265,7 @@ class Part:
         return REWARD_RANGE / spread if spread > 0 else 1.0
 
 
-def _make_agent(run: Run, part: Part, setup: Setup, num_updates: int, cells: int) -> dict[str, Any]:
+def _make_agent(run: Run, part: RunEpisodes, setup: Setup, num_updates: int, cells: int) -> dict[str, Any]:
     sizes = part.own.num_transitions
     weights = part.weights(run.weighting)
     even = np.ones(len(weights))

@@ -8,12 +8,12 @@ from upweight.base.errors import UpweightWarning
 from upweight.base.text import number
 from upweight.data.repetition import FEWEST_STEPS, KEPT, LOST, WEIGHTS, updates_text, updates_until
 from upweight.data.statistics import effective_steps
-from upweight.lab.train.prepare import Part
+from upweight.lab.train.prepare import RunEpisodes
 from upweight.lab.train.run import Run
 from upweight.weightings.weighting import Weighting
 
 
-def warn_of_repetition(runs: Sequence[Run], parts: Sequence[Part], num_updates: int) -> None:
+def warn_of_repetition(runs: Sequence[Run], parts: Sequence[RunEpisodes], num_updates: int) -> None:
     """One warning for all runs that copy actions, by weights that follow returns, of steps that they will know by heart."""
     found = []
     for run, part in zip(runs, parts, strict=True):

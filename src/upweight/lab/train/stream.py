@@ -22,7 +22,7 @@ from upweight.lab.train.prepare import gather_rows, gatherers, make_layout, row_
 from upweight.lab.train.schedule import Piece
 
 
-class Stream:
+class StreamedData:
     """The data of a population, a piece of its training at a time."""
 
     def __init__(self, dataset: Dataset, program: Program, agents: Agents) -> None:

@@ -37,7 +37,7 @@ from upweight.lab.train.point_list import Every, as_every, points_before
 from upweight.lab.train.points import CHOSEN, Points, make_watch
 from upweight.lab.train.population import Agents, Data, Interval, Program, Progress
 from upweight.lab.train.prepare import (
-    Part,
+    RunEpisodes,
     check_range,
     make_agents,
     make_data,
@@ -51,7 +51,7 @@ from upweight.lab.train.run import Run, check_runs, without_episodes
 from upweight.lab.train.scale import warn_of_scale
 from upweight.lab.train.schedule import Schedule, make_schedule
 from upweight.lab.train.spread import Devices, Spread, choose_devices
-from upweight.lab.train.stream import Stream
+from upweight.lab.train.stream import StreamedData
 from upweight.lab.train.tracking import Callback, Record
 from upweight.policies.policy import Policy
 
@@ -195,15 +195,15 @@ def train(
                 spread = Spread(len(mine), chosen[:1] if part.streams else chosen)
                 here = setup.with_kernels(part.fused)
                 every = log_every_updates, evaluate_every
-                task = _Task(dataset, part.runs, mine, learned, num_updates, here, spread, part.streams, *every)
+                group = _ProgramRuns(dataset, part.runs, mine, learned, num_updates, here, spread, part.streams, *every)
                 recorder = (
-                    None if folder is None else _Recorder(folder, number, task, checkpoint_every_updates, deadline)
+                    None if folder is None else _Recorder(folder, number, group, checkpoint_every_updates, deadline)
                 )
                 points = None if watch is None else opened.enter_context(Points(watch, folder, number))
                 found = None if recorder is None else recorder.finished()
                 if points is not None and found is not None:
                     points.go_on(num_updates - 1)
-                found = found or _train_program(task, recorder, callbacks, points)
+                found = found or _train_program(group, recorder, callbacks, points)
                 results |= zip(part.runs, found, strict=True)
                 if points is not None:
                     points.end(num_updates, {n: results[n].policy for n in part.runs})
@@ -216,7 +216,7 @@ def train(
 
 def _check(
     dataset: Dataset, runs: Iterable[Run], holdout: float | ArrayLike | None
-) -> tuple[list[Run], list[Part], Comparison]:
+) -> tuple[list[Run], list[RunEpisodes], Comparison]:
     """Refuse what cannot work; warn of data that may not be what they seem, or that networks cannot learn from as they are.
 
     The runs come back without the episodes that are held out, and with what each of them learns from.
@@ -245,13 +245,13 @@ def _finish(comparison: Comparison, folder: TrainingFolder | None, trained: Sequ
 
 
 @dataclass(frozen=True)
-class _Task:
+class _ProgramRuns:
     """The runs of one program, and how long they train."""
 
     dataset: Dataset
     numbers: Sequence[int]  # of the runs, in the whole training
     runs: Sequence[Run]
-    parts: Sequence[Part]  # what each of them learns from
+    parts: Sequence[RunEpisodes]  # what each of them learns from
     num_updates: int
     setup: Setup
     spread: Spread
@@ -284,61 +284,61 @@ class _Task:
 
 
 def _train_program(
-    task: _Task, recorder: "_Recorder | None", callbacks: Sequence[Callback], points: Points | None
+    group: _ProgramRuns, recorder: "_Recorder | None", callbacks: Sequence[Callback], points: Points | None
 ) -> list[RunResult]:
     """Train the runs of one program to the end, unless somebody presses Ctrl-C."""
     kept = "nothing is kept, for want of an output folder" if recorder is None else "a checkpoint is written then"
     with interrupts_wait(f"stopping after these updates ({kept}); press Ctrl-C again to exit at once") as interrupts:
-        return _train_waiting(task, recorder, callbacks, points, interrupts)
+        return _train_waiting(group, recorder, callbacks, points, interrupts)
 
 
 def _train_waiting(
-    task: _Task,
+    group: _ProgramRuns,
     recorder: "_Recorder | None",
     callbacks: Sequence[Callback],
     points: Points | None,
     interrupts: Interrupts,
 ) -> list[RunResult]:
     """Tell those who listen after each chunk, and leave after one if somebody wants to."""
-    method, config = task.runs[0].method, task.runs[0].config
-    program = Program(method, config, task.setup, task.spread)
-    agents = task.spread.put(make_agents(task.runs, task.parts, task.setup, task.num_updates))
-    data: Data | Stream = Stream(task.dataset, program, agents)
-    if not task.streams:
-        data = task.spread.share(make_data(task.dataset, method, task.setup))
+    method, config = group.runs[0].method, group.runs[0].config
+    program = Program(method, config, group.setup, group.spread)
+    agents = group.spread.put(make_agents(group.runs, group.parts, group.setup, group.num_updates))
+    data: Data | StreamedData = StreamedData(group.dataset, program, agents)
+    if not group.streams:
+        data = group.spread.share(make_data(group.dataset, method, group.setup))
     progress, done, history = program.start(agents), 0, list[Record]()
     if recorder is not None:
-        some = data.sample() if isinstance(data, Stream) else data
+        some = data.sample() if isinstance(data, StreamedData) else data
         interval = jax.eval_shape(program.begin_interval, progress, agents, some)
         progress, done, history = recorder.resume(progress, interval)
-    jax.block_until_ready((() if task.streams else data, agents, progress))  # type: ignore[no-untyped-call]
+    jax.block_until_ready((() if group.streams else data, agents, progress))  # type: ignore[no-untyped-call]
     interrupts.heed()
     if points is not None:
         with interrupts.at_once():
             points.go_on(done)
-    report(task.title, done, task.num_updates, "compiling")
+    report(group.title, done, group.num_updates, "compiling")
     with recorder.writing if recorder is not None else contextlib.nullcontext():
         began, latest = time.perf_counter(), list[Record]()
-        for step in advances(program, agents, data, progress, done, task.schedule, task.numbers):
+        for step in advances(program, agents, data, progress, done, group.schedule, group.numbers):
             rate = (step.num_updates - done) / (time.perf_counter() - began)
             progress, done, records = step
             history += records
             latest = records or latest
-            report(task.title, done, task.num_updates, speed(rate, len(task.runs), latest))
+            report(group.title, done, group.num_updates, speed(rate, len(group.runs), latest))
             for callback in callbacks if progress.interval is None else ():
                 callback(records)
-            is_point = points is not None and done in task.schedule.points
+            is_point = points is not None and done in group.schedule.points
             if points is not None and is_point:
-                points.keep(done, _policies_at(done, task, program, progress, agents))
+                points.keep(done, _policies_at(done, group, program, progress, agents))
             if recorder is not None:
                 recorder.keep(step, save=interrupts.heard or is_point)
-            if done < task.num_updates:
+            if done < group.num_updates:
                 interrupts.heed()
             if points is not None and is_point:
                 with interrupts.at_once():  # policies and checkpoint are kept
                     points.play(done)
             began = time.perf_counter()
-    results = _results(task, program, progress, agents, history)
+    results = _results(group, program, progress, agents, history)
     if recorder is not None:
         recorder.finish(results)
     return results
@@ -348,10 +348,10 @@ class _Recorder:
     """Keeps one program's training in its folder: metrics at once, checkpoints now and then, written beside the training."""
 
     def __init__(
-        self, folder: TrainingFolder, program: int, task: _Task, every: int | None, deadline: float | None
+        self, folder: TrainingFolder, program: int, group: _ProgramRuns, every: int | None, deadline: float | None
     ) -> None:
-        self._folder, self._program, self._task = folder, program, task
-        self._every = every or 10 * task.schedule.interval
+        self._folder, self._program, self._group = folder, program, group
+        self._every = every or 10 * group.schedule.interval
         self._deadline = math.inf if deadline is None else deadline
         self._saved_at, self._saved_time = 0, time.monotonic()
         self.writing = Background()
@@ -361,34 +361,34 @@ class _Recorder:
         found = self._folder.finished_program(self._program)
         if found is None:
             return None
-        task, history = self._task, self._folder.read_metrics(self._task.numbers, self._task.num_updates)
+        group, history = self._group, self._folder.read_metrics(self._group.numbers, self._group.num_updates)
         return [
-            RunResult(run=run, policy=policy, metrics=task.metrics_of(number, history), **outcome)
-            for number, run, outcome, policy in zip(task.numbers, task.runs, *found, strict=True)
+            RunResult(run=run, policy=policy, metrics=group.metrics_of(number, history), **outcome)
+            for number, run, outcome, policy in zip(group.numbers, group.runs, *found, strict=True)
         ]
 
     def resume(self, fresh: Progress, interval: Interval) -> tuple[Progress, int, list[Record]]:
         """Where an earlier call was, maybe within an interval (of that structure), or the beginning; and its log until there."""
-        spread = self._task.spread
+        spread = self._group.spread
         likes = jax.eval_shape(spread.take, (fresh._replace(interval=interval), fresh))
         progress, self._saved_at = self._folder.load_checkpoint(self._program, *likes) or (fresh, 0)
-        return spread.put(progress), self._saved_at, self._folder.read_metrics(self._task.numbers, self._saved_at)
+        return spread.put(progress), self._saved_at, self._folder.read_metrics(self._group.numbers, self._saved_at)
 
     def keep(self, step: Advance, *, save: bool) -> None:
         """Write what is new, and a checkpoint if one is due or wanted; pause the training if its deadline is over."""
         if step.records:
             self._folder.append_metrics(step.records)
-        if step.num_updates == self._task.num_updates:
+        if step.num_updates == self._group.num_updates:
             return
         now = time.monotonic()
         late, many = now > self._deadline, step.num_updates - self._saved_at >= self._every
         if save or late or many or (now - self._saved_time >= CHECKPOINT_SECONDS and not self.writing.is_busy):
             self.writing.wait()  # at most one is under way
-            snapshot = take_snapshot(self._task.spread.take(step.progress))
+            snapshot = take_snapshot(self._group.spread.take(step.progress))
             self.writing.start(partial(self._folder.save_checkpoint, self._program, snapshot, step.num_updates))
             self._saved_at, self._saved_time = step.num_updates, now
         if late:
-            where = f"{step.num_updates:,} of {self._task.num_updates:,} updates of {self._task.title}"
+            where = f"{step.num_updates:,} of {self._group.num_updates:,} updates of {self._group.title}"
             raise TrainingPaused(f"{self._folder.path}: paused at {where}")
 
     def finish(self, results: Sequence[RunResult]) -> None:
@@ -396,19 +396,21 @@ class _Recorder:
         self._folder.finish_program(self._program, outcomes, policies)
 
 
-def _policies_at(done: int, task: _Task, program: Program, progress: Progress, agents: Agents) -> dict[int, Policy]:
+def _policies_at(
+    done: int, group: _ProgramRuns, program: Program, progress: Progress, agents: Agents
+) -> dict[int, Policy]:
     """Policies on the way, by the number of their run: of agents that have not diverged."""
-    policies = extract_policies(program, progress, agents, task.runs, {**task.about, **CHOSEN, "num_updates": done})
-    lost = jax.device_get(task.spread.take(progress.diverged_at)) >= 0
-    return {number: policy for number, policy, gone in zip(task.numbers, policies, lost, strict=True) if not gone}
+    policies = extract_policies(program, progress, agents, group.runs, {**group.about, **CHOSEN, "num_updates": done})
+    lost = jax.device_get(group.spread.take(progress.diverged_at)) >= 0
+    return {number: policy for number, policy, gone in zip(group.numbers, policies, lost, strict=True) if not gone}
 
 
 def _results(
-    task: _Task, program: Program, progress: Progress, agents: Agents, history: Sequence[Record]
+    group: _ProgramRuns, program: Program, progress: Progress, agents: Agents, history: Sequence[Record]
 ) -> list[RunResult]:
-    policies = extract_policies(program, progress, agents, task.runs, task.about)
+    policies = extract_policies(program, progress, agents, group.runs, group.about)
     results = []
-    for place, (number, run) in enumerate(zip(task.numbers, task.runs, strict=True)):
+    for place, (number, run) in enumerate(zip(group.numbers, group.runs, strict=True)):
         lost = int(progress.diverged_at[place])
         result = RunResult(
             run=run,
@@ -416,8 +418,8 @@ def _results(
             status="finished" if lost < 0 else "diverged",
             updates=int(progress.num_updates[place]),
             diverged_at=None if lost < 0 else lost,
-            metrics=task.metrics_of(number, history),
-            kernels=task.kernels,
+            metrics=group.metrics_of(number, history),
+            kernels=group.kernels,
         )
         results.append(result)
     return results

@@ -117,7 +117,7 @@ def weight_gradient(x: Any, source: Any, delta: Any) -> tuple[Any, Any]:
     return weight, bias[..., 0]
 
 
-class _Forward(t.Block):
+class _Forward(t.BlockProgram):
     def chunks(self, net: Any = 0, row: Any = 0) -> list[Any]:
         weights_ = self.weights_ if self.first is not None else [self.first_, *self.weights_]
         found = [weight_.at[net, pl.ds(c, 64)] for weight_ in weights_ for c in range(0, weight_.shape[1], 64)]
@@ -205,7 +205,7 @@ class _Forward(t.Block):
             out_[place] = jnp.sum(sums, axis=1)
 
 
-class _Backward(t.Block):
+class _Backward(t.BlockProgram):
     def chunks(self, net: Any = 0, row: Any = 0) -> list[Any]:
         way = [*self.weights_[::-1], *self.first_]
         return [weight_.at[net, :, pl.ds(c, 64)] for weight_ in way for c in range(0, weight_.shape[2], 64)]
@@ -267,7 +267,7 @@ class _Backward(t.Block):
         self.send(place, delta=self.deltas_[layer])
 
 
-class _WeightGradient(t.Block):
+class _WeightGradient(t.BlockProgram):
     """A "network" is half of a matrix here, 64 rows of it in each warpgroup's registers, and a tile 64 rows of activations."""
 
     def small_arrays(self, half: Any, row: Any, side: Any) -> Iterator[tuple[Any, Any]]:

@@ -104,7 +104,7 @@ def with_rings(scratch: Arrays, copies: int, *chunk: int) -> dict[str, Any]:
     return {**scratch, "small": Ring.of(2, copies=copies), "ring": Ring.of(size, shared(size, *chunk, swizzle=128))}
 
 
-class Block(SimpleNamespace):
+class BlockProgram(SimpleNamespace):
     """A block's program; its attributes are arrays in the GPU's memory, underlined (``x_``), and in shared memory (``x``).
 
     A subclass has ``small_arrays(net, row, side)``: (source, target) of what a tile needs, ``side`` being the targets' slot; and
