@@ -19,7 +19,7 @@ import pytest
 
 import upweight as uw
 from support.datasets import random_dataset
-from upweight.cli.main import COMMANDS, main
+from upweight.cli.main import COMMANDS, GROUPS, main
 from upweight.cli.terminal import command_name
 from upweight.data.holdout import held_out_episodes
 from upweight.weightings.registry import weighting_classes
@@ -430,27 +430,47 @@ class TestBadInput:
         assert capsys.readouterr().err.count("\n") == 1
 
 
+@pytest.mark.parametrize("command", sorted(COMMANDS))
+def test_help_teaches(command: str, capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as stop:
+        main([command, "--help"])
+    assert stop.value.code == 0
+    assert "examples:" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("words", [[], ["--help"], ["help"]])
+def test_alone_it_lists_the_commands_by_job(words: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(words) == 0
+    out = capsys.readouterr().out
+    assert all(f"\n{group}:\n" in out for group in GROUPS) and all(f"\n  {name} " in out for name in COMMANDS)
+
+
+def test_how_data_are_read_is_told_once(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["help", "data"]) == 0
+    told = capsys.readouterr().out
+    with pytest.raises(SystemExit):
+        main(["help", "inspect"])
+    inspecting = capsys.readouterr().out
+    for option in ("--success NAME", "--horizon STEPS", "--missing-rewards", "--input-format"):
+        assert option in told and option not in inspecting
+    assert "upweight help data" in inspecting
+    assert main(["inspect", "x", "--sucess=y"]) == 2
+    assert "did you mean '--success'" in capsys.readouterr().err
+
+
 @pytest.mark.parametrize(
-    "command",
+    ("words", "said"),
     [
-        (),
-        ("inspect",),
-        ("mix",),
-        ("convert",),
-        ("pack",),
-        ("weights",),
-        ("train",),
-        ("evaluate",),
-        ("make",),
-        ("sweep",),
+        (["inspect"], "inspect: the following arguments are required: DATA; see upweight inspect --help"),
+        (["inspect", "x", "--horizon", "long"], "see upweight inspect --help"),
+        (["train", "x", "--seeds"], "see upweight train --help"),
     ],
 )
-def test_help_teaches(command: tuple[str, ...], capsys: pytest.CaptureFixture[str]) -> None:
+def test_missing_words_are_one_line(words: list[str], said: str, capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit) as stop:
-        main([*command, "--help"])
-    assert stop.value.code == 0
-    out = capsys.readouterr().out
-    assert "examples:" in out if command else "start with:" in out
+        main(words)
+    err = capsys.readouterr().err
+    assert stop.value.code == 2 and err.count("\n") == 1 and err.endswith(f"{said}\n")
 
 
 @pytest.mark.parametrize(
@@ -646,9 +666,11 @@ def test_errors_say_what_to_do(
 
 
 def test_examples_name_options_in_full(capsys: pytest.CaptureFixture[str]) -> None:
+    run("help", "data")
+    reading = capsys.readouterr().out
     for command in ("inspect", "explore", "select", "train"):
         with pytest.raises(SystemExit):
             run(command, "--help")
         options, examples = capsys.readouterr().out.split("examples:")
         lines = " ".join(re.findall(rf"upweight {command} .*", examples))
-        assert set(re.findall(r"--[a-z][a-z-]*", lines)) <= set(re.findall(r"--[a-z][a-z-]*", options))
+        assert set(re.findall(r"--[a-z][a-z-]*", lines)) <= set(re.findall(r"--[a-z][a-z-]*", reading + options))

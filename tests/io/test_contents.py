@@ -52,7 +52,15 @@ def test_json_of_ones_own(tmp_path: Path, text: str) -> None:
 @pytest.mark.parametrize("text", ["[]", "{", "[[[", "[" * 100_000, '"x"', "hello", "[1, 2]"])
 def test_other_text(tmp_path: Path, text: str) -> None:
     (tmp_path / "a").write_text(text)
-    assert "not a file in a known format. Known are" in refused(tmp_path / "a")
+    assert f"It is text that begins with {text[:40]!r}. Known are" in refused(tmp_path / "a")
+
+
+def test_a_table_by_another_name(tmp_path: Path) -> None:
+    (tmp_path / "log.txt").write_text("episode;x;action\n1;2;3\n")
+    message = refused(tmp_path / "log.txt")
+    assert "action, episode, x" in message and "upweight init" in message
+    (tmp_path / "log.bin").write_bytes(b"\xff\x00\x01;,")
+    assert "known format. Known are" in refused(tmp_path / "log.bin")
 
 
 def test_a_list_of_trajectories_in_a_pickle(tmp_path: Path) -> None:

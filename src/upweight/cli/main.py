@@ -6,6 +6,7 @@ import re
 import sys
 from collections.abc import Iterable, Sequence
 from importlib import import_module
+from typing import NoReturn
 
 from upweight import __version__
 from upweight.base import lab
@@ -13,24 +14,47 @@ from upweight.base.errors import UpweightError, naming_memory
 from upweight.base.interrupts import answering, terminated_as_interrupted
 from upweight.base.names import hint
 from upweight.base.progress import ProgressBar, ProgressLog, listening
+from upweight.cli.options import reading_help
 from upweight.cli.terminal import INTERRUPTED, answer_interrupt, print_error, show_warnings_as_lines
 
-# as --help lists them
-_ORDER = (
-    "demo inspect explore make mix convert pack weights resample train evaluate select sweep report replicate cache"
-)
-COMMANDS = {name: lab.COMMANDS.get(name, f"upweight.cli.{name}") for name in _ORDER.split()}  # the module of each
+GROUPS = {  # of --help
+    "data": "init inspect explore convert mix pack weights resample make cache",
+    "training": "train evaluate select",
+    "studies": "demo sweep report replicate",
+}
+COMMANDS = {
+    name: lab.COMMANDS.get(name, f"upweight.cli.{name}") for names in GROUPS.values() for name in names.split()
+}  # the module of each
 ALIASES = {"suggest": "inspect"}
 BAD_INPUT = 2
 
 
+class _Parser(argparse.ArgumentParser):
+    """Says what is wrong with the words of a command on one line."""
+
+    def error(self, message: str) -> NoReturn:
+        print_error(f"{self.prog.removeprefix('upweight ')}: {message}; see {self.prog} --help")
+        sys.exit(BAD_INPUT)
+
+
+def overview() -> str:
+    """Every command with what it is for, by job."""
+    lines = ["usage: upweight COMMAND ...", "", "Get the best policy out of a mixed offline RL dataset."]
+    for group, names in GROUPS.items():
+        lines += ["", f"{group}:", *(f"  {name:<10} {import_module(COMMANDS[name]).HELP}" for name in names.split())]
+    return "\n".join(
+        [
+            *lines,
+            "",
+            "upweight COMMAND --help explains a command, upweight help data how data are read.",
+            "Start with:  upweight inspect DATA",
+        ]
+    )
+
+
 def build_parser(names: Iterable[str]) -> argparse.ArgumentParser:
     """The parser of these commands, whose modules are imported."""
-    parser = argparse.ArgumentParser(
-        prog="upweight",
-        description="Get the best policy out of a mixed offline RL dataset: measure, re-weight, sample trajectories.",
-        epilog="start with:  upweight inspect DATA",
-    )
+    parser = _Parser(prog="upweight")
     parser.add_argument("--version", action="version", version=f"upweight {__version__}")
     commands = parser.add_subparsers(metavar="COMMAND", required=True)
     for name in names:
@@ -38,7 +62,6 @@ def build_parser(names: Iterable[str]) -> argparse.ArgumentParser:
         sub = commands.add_parser(
             name,
             aliases=[alias for alias, meant in ALIASES.items() if meant == name],
-            help=command.HELP,
             description=command.HELP[0].upper() + command.HELP[1:] + ".",
             epilog=command.EXAMPLES,
             formatter_class=argparse.RawDescriptionHelpFormatter,
@@ -54,17 +77,26 @@ def _about_unknown(word: str, parsed: argparse.Namespace) -> str:
     name, see = word.split("=")[0], f"see upweight {parsed.called} --help"
     if not name.startswith("-"):
         return f"{parsed.called}: unexpected {word!r}; {see}"
-    return f"{parsed.called}: no option {name!r}; {hint(name, re.findall('--[a-z-]+', parsed.usage()), otherwise=see)}"
+    usage = parsed.usage() + (reading_help() if "input_format" in parsed else "")
+    return f"{parsed.called}: no option {name!r}; {hint(name, re.findall('--[a-z-]+', usage), otherwise=see)}"
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command line; returns the exit code (2 for bad input, or where something failed)."""
     words = list(sys.argv[1:] if arguments is None else arguments)
+    if words[:1] == ["help"]:
+        if words[1:] == ["data"]:
+            print(reading_help())
+            return 0
+        words = [*words[1:], "--help"]
     first = words[0] if words else "--help"
+    if first in {"-h", "--help"}:
+        print(overview())
+        return 0
     if not first.startswith("-") and first not in {**COMMANDS, **ALIASES}:
         print_error(f"no command {first!r}; {hint(first, [*COMMANDS, *ALIASES])}")
         return BAD_INPUT
-    asked = COMMANDS if first.startswith("-") else [ALIASES.get(first, first)]  # one command imports no other
+    asked = [] if first.startswith("-") else [ALIASES.get(first, first)]  # one command imports no other
     parsed, unknown = build_parser(asked).parse_known_args(words)
     if unknown:
         print_error(_about_unknown(unknown[0], parsed))

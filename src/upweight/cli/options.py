@@ -71,38 +71,52 @@ def add_data(parser: argparse.ArgumentParser, name: str = "data", what: str = "t
     )
 
 
-def add_reading(parser: argparse.ArgumentParser) -> None:
-    group = parser.add_argument_group("reading")
-    group.add_argument(
-        "--input-format", choices=sorted([*formats(), CSV]), help="read as this format instead of recognising it"
-    )
-    group.add_argument(
-        "--horizon",
-        type=int,
-        metavar="STEPS",
-        help="the environment's time limit: truncated episodes shorter than this were cut by the collector, so their "
-        "returns are not used (replay-buffer datasets have such cuts)",
-    )
-    group.add_argument(
-        "--num-actions",
-        type=int,
-        metavar="N",
-        help="how many discrete actions there are, if the data may not show the last or store them as floats (default: what the "
-        "file knows, or shows)",
-    )
-    group.add_argument(
-        "--success",
-        metavar="NAME",
-        help="for logs without rewards: the flags that tell which episodes succeeded (LeRobot's next.success, or success for "
-        "short; a column; an entry of the episodes' metadata); their return is then 1, that of the others 0",
-    )
-    group.add_argument(
-        "--score",
-        metavar="NAME",
-        help="for logs with neither: what tells how good an episode was, in the place of its return: a column (the last value "
-        "counts), an entry of the episodes' metadata, or LeRobot's progress_sparse",
-    )
-    _add_table(parser)
+_READING_HELP = {
+    "horizon": "the environment's time limit: truncated episodes shorter than this were cut by the collector, so their "
+    "returns are not used (replay-buffer datasets have such cuts)",
+    "num_actions": "how many discrete actions there are, if the data may not show the last or store them as floats (default: "
+    "what the file knows, or shows)",
+    "success": "for logs without rewards: the flags that tell which episodes succeeded (LeRobot's next.success, or success for "
+    "short; a column; an entry of the episodes' metadata); their return is then 1, that of the others 0",
+    "score": "for logs with neither: what tells how good an episode was, instead of its return: a column (the last value "
+    "counts), an entry of the episodes' metadata, or LeRobot's progress_sparse",
+}
+_TABLES = (
+    "CSV, or Parquet of your own: names of columns; or say it under [table] in a TOML file, icu.toml for icu.csv, which "
+    "upweight init icu.csv begins for you"
+)
+
+
+def add_reading(parser: argparse.ArgumentParser, *, shown: bool = False) -> None:
+    """How data are read, for :func:`read_dataset`. Help has a line on it; ``upweight help data`` has all of it."""
+    line = "how DATA is read: --success, --score, --horizon, the columns of a table, ...: upweight help data"
+    group = parser.add_argument_group("reading", None if shown else line)
+
+    def add(key: str, text: str, **how: Any) -> None:
+        group.add_argument(f"--{key.replace('_', '-')}", help=text if shown else argparse.SUPPRESS, **how)
+
+    known = sorted([*formats(), CSV])
+    add("input_format", f"one of {', '.join(known)} (default: recognised by content)", choices=known, metavar="FORMAT")
+    add("horizon", _READING_HELP["horizon"], type=int, metavar="STEPS")
+    add("num_actions", _READING_HELP["num_actions"], type=int, metavar="N")
+    add("success", _READING_HELP["success"], metavar="NAME")
+    add("score", _READING_HELP["score"], metavar="NAME")
+    if shown:
+        group = parser.add_argument_group("tables", _TABLES)
+    for key, text in _TABLE_HELP.items():
+        how: dict[str, Any] = {"metavar": "COLUMN"}
+        if key in CHOICES:
+            how = {"choices": CHOICES[key]}
+        elif key in SEVERAL:
+            how = {"metavar": "COLUMNS", "type": _columns}
+        add(key, text, **how)
+
+
+def reading_help() -> str:
+    """The options of every command that reads data."""
+    parser = argparse.ArgumentParser(add_help=False, usage="upweight COMMAND DATA ...")
+    add_reading(parser, shown=True)
+    return parser.format_help()
 
 
 _TABLE_HELP = {  # of the options for tables, beside those of CHOICES
@@ -121,21 +135,6 @@ _TABLE_HELP = {  # of the options for tables, beside those of CHOICES
 }
 
 READING = ("input_format", "horizon", "num_actions", "success", "score", *_TABLE_HELP)  # what add_reading adds
-
-
-def _add_table(parser: argparse.ArgumentParser) -> None:
-    """Which column is what."""
-    group = parser.add_argument_group(
-        "tables",
-        "CSV, or Parquet of your own: names of columns; or say it under [table] in a TOML file, icu.toml for icu.csv",
-    )
-    for key, text in _TABLE_HELP.items():
-        how: dict[str, Any] = {"metavar": "COLUMN"}
-        if key in CHOICES:
-            how = {"choices": CHOICES[key]}
-        elif key in SEVERAL:
-            how = {"metavar": "COLUMNS", "type": _columns}
-        group.add_argument(f"--{key.replace('_', '-')}", help=text, **how)
 
 
 def _columns(text: str) -> str | list[str]:

@@ -1,12 +1,14 @@
 """What somebody's own file holds, and the way in for it: the helpful part of the message that no format knows it."""
 
 import json
+import re
 from pathlib import Path
 
 from upweight.io.format import WAYS_IN, listed, starts_with
 from upweight.io.npz_members import member_names
 
 _MOST_BYTES = 1 << 24  # of JSON
+_MOST_TEXT = 1 << 12
 
 
 def describe(path: Path) -> str:
@@ -22,7 +24,7 @@ def describe(path: Path) -> str:
         return f" It is one NumPy array: open it with np.load, and give it with the others {WAYS_IN}."
     names = member_names(path)
     if not names and not (names := _json_keys(path)):
-        return ""
+        return _describe_text(path)
     text = f" It holds {listed(names)}: give these {WAYS_IN}."
     if "terminals" in names and member_names(path):
         text += (
@@ -30,6 +32,21 @@ def describe(path: Path) -> str:
             "steps, with format 'arrays'."
         )
     return text
+
+
+def _describe_text(path: Path) -> str:
+    """How a text begins, and whether that looks like a table."""
+    with path.open("rb") as file:
+        start = file.read(_MOST_TEXT)
+    try:
+        line = start.decode("utf-8-sig").partition("\n")[0].strip()
+    except UnicodeDecodeError:
+        return ""
+    if not line.isprintable():
+        return ""
+    if line[:1] not in "[{" and len(fields := re.split(r"[,;\t|]", line)) > 1:
+        return f" It looks like a table with the columns {listed(fields)}: give it a name that ends in .csv, then upweight init."
+    return f" It is text that begins with {line[:40]!r}."
 
 
 def _json_keys(path: Path) -> set[str]:

@@ -191,9 +191,8 @@ def _recognise(path: Path) -> Format:
             if format_.recognises(path):
                 return format_
     what = "folder" if path.is_dir() else "file"
-    known = ", ".join(f"{format_.name} ({format_.description})" for format_ in formats().values())
     raise DatasetError(
-        f"{path}: not a {what} in a known format.{describe(path)} Known are {known}, and tables in CSV "
+        f"{path}: not a {what} in a known format.{describe(path)} Known are {', '.join(formats())}, and tables in CSV "
         f"(*.csv, *.tsv; by another name with format='csv', --input-format csv)"
     )
 

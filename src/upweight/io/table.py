@@ -59,6 +59,22 @@ def read(path: Path, layout: Mapping[str, Any]) -> Dataset:
     return Dataset.from_frame(_columns(path, layout), source=str(path), **layout)
 
 
+def beginning(path: Path, count: int) -> dict[str, list[Any]]:
+    """The first values of every column, at most ``count``: text in CSV."""
+    if files := _parquet_files(path):
+        with reading(path, "the first rows"):
+            batches = parquet_module().ParquetFile(files[0]).iter_batches(batch_size=count)
+            found: dict[str, list[Any]] = next(batches).to_pydict()
+        return found
+    with reading(path, "the header"):
+        names, delimiter = _header(path)
+    start = _first_bytes(path)
+    lines = start.decode("utf-8-sig", "replace").splitlines()
+    lines = lines[:-1] if len(start) == _HEADER_BYTES else lines  # the last is cut
+    rows = [row for row in csv.reader(lines[1 : count + 1], delimiter=delimiter) if len(row) == len(names)]
+    return {name: [row[place] for row in rows] for place, name in enumerate(names)}
+
+
 def read_beside(path: Path, format: str | None, options: Mapping[str, Any], part: str, columns: str) -> NDArray[Any]:
     """What ``columns`` of the table hold that are no ``part`` of the dataset: :func:`upweight.data.table.read_beside`."""
     layout = find_layout(path, format, options)
@@ -151,13 +167,11 @@ def _not_utf8(path: Path) -> str:
 
 def _header(path: Path) -> tuple[list[str], str]:
     """Names of the columns, and what stands between them: of the usual signs, the one that is most frequent there."""
-    pa = require("pyarrow", extra="parquet", purpose=_PURPOSE)
-    with pa.input_stream(str(path), compression="detect") as stream:
-        beginning = stream.read(_HEADER_BYTES)
-    if not beginning:
+    start = _first_bytes(path)
+    if not start:
         raise DatasetError(f"{path}: the file is empty")
     try:
-        lines = beginning.splitlines()[0].decode("utf-8-sig").splitlines()
+        lines = start.splitlines()[0].decode("utf-8-sig").splitlines()
     except UnicodeDecodeError:
         raise DatasetError(_not_utf8(path)) from None
     if not lines or "\0" in lines[0]:
@@ -166,6 +180,13 @@ def _header(path: Path) -> tuple[list[str], str]:
         )
     delimiter = max(_DELIMITERS, key=lines[0].count)
     return next(csv.reader(lines[:1], delimiter=delimiter)), delimiter
+
+
+def _first_bytes(path: Path) -> bytes:
+    pa = require("pyarrow", extra="parquet", purpose=_PURPOSE)
+    with pa.input_stream(str(path), compression="detect") as stream:
+        found: bytes = stream.read(_HEADER_BYTES)
+    return found
 
 
 def _read_parquet(files: Sequence[Path], choose: Choice) -> dict[str, NDArray[Any]]:

@@ -3,13 +3,14 @@
 import argparse
 
 from upweight.base.errors import DatasetError
-from upweight.base.text import table
+from upweight.base.text import paragraph, table
 from upweight.cli import options
 from upweight.cli.terminal import print_json
 from upweight.data.reference_scores import normalize_returns, reference_scores
 from upweight.data.statistics import positive_sided_variance
 from upweight.lab.recipes.make import make_dataset
 from upweight.lab.recipes.recipe import recipe_names
+from upweight.lab.recipes.tasks import TASKS
 
 HELP = "make a dataset by name in a simulator: hopper-expert, antmaze-large-play, walker2d-expert-random-5, ..."
 EXAMPLES = """\
@@ -30,7 +31,7 @@ AFTER_INTERRUPTION = "the same command goes on with what was collected"
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("name", metavar="NAME", nargs="?", help="the dataset, e.g. hopper-expert-random-5")
-    parser.add_argument("--list", action="store_true", help="print all names")
+    parser.add_argument("--list", action="store_true", help="print all names, by task")
     parser.add_argument(
         "--steps", type=options.count, help="at least this many (default: 1,000,000; classic control 100,000)"
     )
@@ -44,8 +45,11 @@ def run(arguments: argparse.Namespace) -> None:
     making = ["steps", "seed", "workers", "output", "overwrite", "format"]
     options.check_partner(arguments, making, not arguments.list, "a command without --list, which makes nothing")
     if arguments.list:
-        names = recipe_names()
-        print_json(names) if arguments.json else print("\n".join(names))
+        tasks = {task: recipe_names((task,)) for task in TASKS}
+        if arguments.json:
+            print_json([name for names in tasks.values() for name in names])
+        else:
+            print("\n".join(paragraph(" ".join(names), mark=f"{task}: ") for task, names in tasks.items()))
         return
     if arguments.name is None or arguments.output is None:
         raise DatasetError("expected the name of a dataset and -o FILE; upweight make --list prints all names")

@@ -3,6 +3,7 @@
 import argparse
 from pathlib import Path
 
+from upweight.base.errors import ConfigError, DatasetError
 from upweight.base.optional import importing
 from upweight.cli import options
 from upweight.cli.terminal import print_json
@@ -37,7 +38,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument(
         "--data",
-        required=True,
         help="the log: a file, a folder, minari:<id>, or a name; what the policies were trained on",
     )
     parser.add_argument("-o", "--output", type=Path, help="write the choice as JSON, and the policy beside it")
@@ -127,6 +127,13 @@ def run(arguments: argparse.Namespace) -> None:
         from upweight.lab.select.rule import SelectionRule
         from upweight.lab.select.select import UPDATES, quick_config, select
     _check_partners(arguments)
+    for path in arguments.runs:
+        if not path.exists():
+            raise DatasetError(
+                f"{path}: no such file or folder; expected a folder of upweight train or sweep, or a policy file"
+            )
+    if arguments.data is None:
+        raise ConfigError("select: expected --data LOG, the log that the policies were trained on")
     options.check_free(arguments.plot, arguments)
     if arguments.output is not None:
         check_output(arguments.output, overwrite=arguments.overwrite)

@@ -1,0 +1,107 @@
+"""``upweight init``: guesses about the columns of somebody's own table."""
+
+import json
+import tomllib
+from pathlib import Path
+
+import pandas as pd
+import pytest
+
+import upweight as uw
+from upweight.cli.main import main
+from upweight.io.layout_guess import guess_layout
+
+STAYS = """\
+stay_id,hour,age,unit,dose_mg,lactate,survived
+1,0,50,a,1.5,2.0,0
+1,1,50,a,1.0,2.5,1
+2,0,70,b,0.0,3.0,0
+2,1,70,b,2.0,3.5,0
+3,0,60,b,0.5,3.0,0
+3,1,60,b,2.0,3.1,1
+"""
+
+
+def write(folder: Path, text: str, name: str = "log.csv") -> Path:
+    (folder / name).write_text(text)
+    return folder / name
+
+
+def test_the_next_command_works(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    table = write(tmp_path, STAYS)
+    assert main(["init", str(table)]) == 0
+    assert "check it" in capsys.readouterr().out
+    assert tomllib.loads((tmp_path / "log.toml").read_text())["table"] == {
+        "episode": "stay_id",
+        "timestep": "hour",
+        "observations": ["age", "unit", "lactate"],
+        "actions": "dose_mg",
+        "success": "survived",
+        "categories": ["unit"],
+        "ends": "terminated",
+    }
+    assert main(["inspect", str(table)]) == 0
+    ds = uw.load(table)
+    assert ds.returns.tolist() == [1, 0, 1] and ds.observation_shape == (4,)
+
+
+def test_parquet_is_guessed_alike(tmp_path: Path) -> None:
+    frame = pd.read_csv(write(tmp_path, STAYS))
+    frame.to_parquet(tmp_path / "log.parquet")
+    assert guess_layout(tmp_path / "log.parquet").layout == guess_layout(tmp_path / "log.csv").layout
+
+
+@pytest.mark.parametrize("separator", [",", ";", "\t"])
+@pytest.mark.parametrize("rows", [2, 6, 4000])
+def test_any_separator_and_length(tmp_path: Path, separator: str, rows: int) -> None:
+    lines = [f"{row // 2},{row % 2},{row / 10},{row % 3},{row * 0.5}" for row in range(rows)]
+    text = "\n".join(["episode,t,x,action,reward", *lines]).replace(",", separator)
+    found = guess_layout(write(tmp_path, text))
+    assert found.missing == () and found.layout["rewards"] == "reward" and found.layout["observations"] == ("x",)
+
+
+@pytest.mark.parametrize(
+    ("header", "row", "key", "column"),
+    [
+        ("patient_id,stay_id,action,reward,age", "1,2,0,0,5", "episode", "stay_id"),
+        ("patient_id,age,action,reward,x", "1,2,0,0,5", "episode", "patient_id"),
+        ("episode,x,a_0,a_1,reward", "1,2,0,0,5", "actions", ("a_0", "a_1")),
+        ("episode,age,activity,action,r", "1,2,0,0,5", "actions", "action"),
+        ("episode,Timestamp,obs,ACTION,r", "1,2,0,0,5", "timestep", "Timestamp"),
+        ("episode,x,action,won,reward", "1,2,0,0,5", "rewards", "reward"),
+        ("episode,x,action,outcome,done", "1,2,0,0,5", "terminated", "done"),
+    ],
+)
+def test_names(tmp_path: Path, header: str, row: str, key: str, column: str | tuple[str, ...]) -> None:
+    assert guess_layout(write(tmp_path, f"{header}\n{row}\n{row}\n")).layout[key] == column
+
+
+def test_an_outcome_with_gaps_is_a_score(tmp_path: Path) -> None:
+    """Written at the end of the episode only."""
+    table = write(tmp_path, "episode,x,action,survived\n1,2,0,\n1,3,0,1\n2,2,0,\n2,3,1,0\n")
+    assert guess_layout(table).layout["score"] == "survived"
+    assert main(["init", str(table)]) == 0 and uw.load(table).returns.tolist() == [1, 0]
+
+
+def test_what_is_missing_is_said_and_left_to_be_filled_in(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    table = write(tmp_path, "row,height\n1,2\n2,2\n")
+    assert main(["init", str(table), "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["missing"] == ["episode", "actions", "rewards"]
+    text = (tmp_path / "log.toml").read_text()
+    assert '# episode = "?"' in text and "row, height" in text
+    assert main(["inspect", str(table)]) == 2
+
+
+def test_nothing_is_replaced_unasked(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    table, mine = write(tmp_path, STAYS), write(tmp_path, "[table]\n", "log.toml")
+    assert main(["init", str(table)]) == 2 and mine.read_text() == "[table]\n"
+    assert "--overwrite" in capsys.readouterr().err
+    assert main(["init", str(table), "--overwrite"]) == 0 and "stay_id" in mine.read_text()
+
+
+@pytest.mark.parametrize("content", ["", "one\n1\n2\n", "\0\0"])
+def test_what_is_no_table(tmp_path: Path, content: str, capsys: pytest.CaptureFixture[str]) -> None:
+    table = write(tmp_path, content)
+    assert main(["init", str(table)]) == 2
+    assert capsys.readouterr().err.count("\n") == 1 and not (tmp_path / "log.toml").exists()
+    assert main(["init", str(tmp_path / "none.csv")]) == 2
