@@ -67,7 +67,7 @@ class TestMakeEnvironment:
         (tmp_path / "plants_of_a_test.py").write_text(code)
         monkeypatch.syspath_prepend(tmp_path)
         assert find_spec("plants_of_a_test:PlantOfATest-v3").max_episode_steps == 5
-        assert environment_spaces("plants_of_a_test:PlantOfATest-v3") == (4, 2, True, 0)
+        assert environment_spaces("plants_of_a_test:PlantOfATest-v3") == ((4,), 2, True)
         layer = (np.ones((4, 2), np.float32), np.zeros(2, np.float32))
         policy = uw.Policy("categorical", (layer,), observation_mean=np.zeros(4), observation_scale=np.ones(4))
         for workers in (1, 2):

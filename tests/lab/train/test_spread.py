@@ -10,7 +10,7 @@ import pytest
 
 from upweight.lab.train.spread import Spread
 
-ROOT = Path(__file__).parents[2]
+ROOT = Path(__file__).parents[3]
 
 
 @pytest.mark.slow

@@ -3,7 +3,6 @@
 import warnings
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -78,11 +77,8 @@ class RunData:
 
     def in_memory(self) -> "RunData":
         """For other computers, which may not have the files."""
-        whole = self.dataset
-        names = ("_observations", "_actions", "_rewards", "_next_observations")
-        columns: dict[str, Any] = {name: getattr(whole, name) for name in names}
-        columns = {name: None if each is None else ArrayColumn(each.read()) for name, each in columns.items()}
-        return replace(self, dataset=replace(whole, **columns))
+        columns = {name: ArrayColumn(column.read()) for name, column in self.dataset.columns.items()}
+        return replace(self, dataset=replace(self.dataset, columns=columns))
 
     def _held_out(self, data: DataSpec) -> NDArray[np.int64] | None:
         """Numbers of episodes, among those of the dataset."""
