@@ -76,7 +76,7 @@ def test_the_best_stands_beside_the_last_and_says_how_it_was_chosen(store: Store
     assert rows["RW"][0] == "0.20 [0.10, 0.30]" and rows["RW"][2] == rows["RW"][3] == "0.85 [0.80, 0.90]"
     folder = write_report(store.path, tmp_path / "page.html", resamples=50)
     lines = list(csv.DictReader((folder / "best-points.csv").read_text().splitlines()))
-    assert [(line["sampler"], float(line["last_iqm"]), float(line["best_iqm"])) for line in lines] == [
+    assert [(line["sampler"], float(line["last_level"]), float(line["best_level"])) for line in lines] == [
         ("Uniform", 0.25, 0.55),
         ("RW", pytest.approx(0.85), pytest.approx(0.85)),
     ]
@@ -112,7 +112,7 @@ def test_a_report_without_points_has_neither_figure_nor_table(store: Store, tmp_
 
 def test_the_curve_ends_where_the_overview_is(store: Store) -> None:
     (figure,) = (each for each in all_figures(collect(store), INTERVALS) if each.name == "points")
-    label = "BC: score, interquartile mean, against updates. Uniform from 0.55 at 250 to 0.25 at 1,000, RW from 0.20"
+    label = "BC: score against updates. Uniform from 0.55 at 250 to 0.25 at 1,000, RW from 0.20"
     assert label in figure.pictures["BC"]
 
 

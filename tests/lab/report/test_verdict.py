@@ -37,7 +37,7 @@ def test_counts_and_gain_are_those_of_tables_and_statistics(tmp_path: Path) -> N
 
 def test_one_dataset_is_named_and_losses_are_said(store: Store) -> None:
     add_pair(store, "hopper-medium", HIGH, LOW)
-    assert said(store).startswith("BC: RW beats Uniform on hopper-medium, +0.70 IQM [0.6")
+    assert said(store).startswith("BC: RW beats Uniform on hopper-medium, +0.70 in the mean [0.6")
     add_pair(store, "hopper-expert", HIGH, LOW)
     add_pair(store, "hopper-random", LOW, HIGH)
     assert said(store).startswith("BC: RW beats Uniform on 2 of 3 datasets and loses on 1, ")
@@ -49,24 +49,24 @@ def test_one_dataset_is_named_and_losses_are_said(store: Store) -> None:
 def test_returns_of_one_environment_have_a_gain_and_those_of_several_are_counted(store: Store) -> None:
     add_returns(store, "mine-medium", "Uniform", LOW)
     add_returns(store, "mine-medium", "RW", HIGH)
-    assert said(store).startswith("BC: RW beats Uniform on mine-medium, +2100 IQM of returns [20")
+    assert said(store).startswith("BC: RW beats Uniform on mine-medium, +2100 in the mean return [20")
     other = DataSpec("other-medium", 1000, 0, "Other-v0")
     add_returns(store, other, "Uniform", LOW)
     add_returns(store, other, "RW", HIGH)
     assert said(store) == "BC: RW beats Uniform on 2 of 2 datasets."
     add_pair(store, "hopper-medium", HIGH, LOW)
-    assert said(store).startswith("BC: RW beats Uniform on 3 of 3 datasets, +0.70 IQM [")
+    assert said(store).startswith("BC: RW beats Uniform on 3 of 3 datasets, +0.70 in the mean [")
     assert said(store).endswith("] on the 1 with reference scores.")
 
 
 def test_no_difference_is_no_victory(store: Store) -> None:
     add_pair(store, "hopper-medium", LOW, LOW)
-    assert said(store).startswith("BC: RW and Uniform cannot be told apart on hopper-medium, +0.00 IQM [-0.0")
+    assert said(store).startswith("BC: RW and Uniform cannot be told apart on hopper-medium, +0.00 in the mean [-0.0")
 
 
 def test_few_seeds_are_not_judged(store: Store) -> None:
     add_pair(store, "hopper-medium", HIGH[:2], LOW[:2])
-    start = "BC: RW against Uniform on hopper-medium, from fewer than 5 seeds, too few to judge, +0.70 IQM ["
+    start = "BC: RW against Uniform on hopper-medium, from fewer than 5 seeds, too few to judge, +0.70 in the mean ["
     assert said(store).startswith(start)
 
 

@@ -13,7 +13,8 @@ _NOTES = (
     "Last: the final policy, as in all other tables and figures. Best: the highest of each run's scores, the last one "
     f"included, and so {CHOSEN}, on the very episodes that it is scored on. It says what stopping in time could gain at most; "
     "who has nothing but logs cannot choose like that.",
-    "IQM with 95% intervals of the stratified bootstrap over seeds, over the datasets that all samplers of a block have runs on.",
+    "IQM (the mean where there is one dataset) with 95% intervals of the stratified bootstrap over seeds, over the datasets that "
+    "all samplers of a block have runs on.",
 )
 
 
@@ -67,7 +68,7 @@ def best_table(results: Results, intervals: Intervals) -> Table:
             record |= {"sampler": weighting.name, "points": len(shared_points(known, group))}
             for name, at in (("last", 0), ("best", -1)):
                 level = levels[at]
-                record |= {f"{name}_iqm": level.point, f"{name}_low": level.low, f"{name}_high": level.high}
+                record |= {f"{name}_level": level.point, f"{name}_low": level.low, f"{name}_high": level.high}
             records.append({**record, "normalized": not group.scale})
     return Table(
         name="best-points",

@@ -11,7 +11,7 @@ from upweight.lab.report.figures.weightings import why_nothing_beside_uniform
 from upweight.lab.report.names import UNIFORM, DatasetName, WeightingName
 from upweight.lab.report.results import Results
 from upweight.lab.report.statistics.bootstrap import FEW_RUNS, Estimate
-from upweight.lab.report.statistics.intervals import Intervals
+from upweight.lab.report.statistics.intervals import Intervals, level_name
 from upweight.lab.report.tables import Score, ScoreTable, score_text
 
 FAVOURITES = ("rw", "aw")  # kinds of weightings
@@ -76,18 +76,20 @@ def _number(scores: Judged, count: int | None = None) -> str:
 
 
 def _gain(results: Results, intervals: Intervals, method: str, weighting: str, datasets: Sequence[DatasetName]) -> str:
-    """The difference in IQM over the datasets whose scores have one scale: "+0.61 IQM [0.59, 0.63]"."""
+    """The difference in level over the datasets whose scores have one scale: "+0.61 IQM [0.59, 0.63]"."""
     common = results.comparable(method, [weighting, UNIFORM], datasets)
     if not common:
         return ""
     x, y = (results.scores(method, name, common) for name in (weighting, UNIFORM))
-    text = gain_text(intervals.gain(x, y), normalized=results.is_normalized(common[0]))
+    text = gain_text(intervals.gain(x, y), level_name(len(common)), normalized=results.is_normalized(common[0]))
     return text if len(common) == len(datasets) else f"{text} on the {len(common)} with reference scores"
 
 
-def gain_text(gain: Estimate, *, normalized: bool) -> str:
+def gain_text(gain: Estimate, level: str, *, normalized: bool) -> str:
     """With a sign, and an interval if there is more than one run."""
     point, low, high = (score_text(value, normalized=normalized) for value in (gain.point, gain.low, gain.high))
     sign = "" if point.startswith("-") else "+"
-    unit = "IQM" if normalized else "IQM of returns"
+    unit = {("mean", True): "in the mean", ("mean", False): "in the mean return", ("IQM", False): "IQM of returns"}.get(
+        (level, normalized), level
+    )
     return f"{sign}{point} {unit}" + (f" [{low}, {high}]" if gain.runs > 1 else "")

@@ -139,7 +139,7 @@ def test_labels_say_axes_and_numbers(store: Store) -> None:
     add_runs(store, "hopper-expert-random-1", "RW", [0.9] * 5)
     results = collect(store)
     assert draw_sigma(results, INTERVALS, "BC").label == (
-        "BC: normalised return, interquartile mean, against the share of good steps. expert: at 1% Uniform 0.10, RW 0.90."
+        "BC: normalised return against the share of good steps. expert: at 1% Uniform 0.10, RW 0.90."
     )
     assert draw_improvement(results, INTERVALS, "BC").label == (
         "BC: probability of improvement over Uniform. RW on mixed datasets 1.00, interval 1.00 to 1.00."
@@ -252,7 +252,7 @@ def test_returns_of_one_environment_are_drawn_as_such(store: Store) -> None:
     results = collect(store)
     drawn = {draw: draw(results, INTERVALS, "BC") for draw in (draw_sigma, draw_improvement, draw_profiles)}
     assert drawn[draw_sigma].label.endswith("expert: at 5% Uniform 450, RW 2700.")
-    assert drawn[draw_sigma].figure.axes[0].get_ylabel() == "return (IQM)"
+    assert drawn[draw_sigma].figure.axes[0].get_ylabel() == "return (mean)"
     assert "RW on mixed datasets 1.00, interval 1.00 to 1.00" in drawn[draw_improvement].label
     assert drawn[draw_profiles].label.endswith("Above 1650: Uniform on mixed datasets 0%, RW on mixed datasets 100%.")
     assert "normalised" not in " ".join(note for drawing in drawn.values() for note in drawing.notes)

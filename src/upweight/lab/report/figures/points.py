@@ -16,14 +16,14 @@ from upweight.lab.report.figures.drawing import (
 from upweight.lab.report.figures.weightings import SHARED
 from upweight.lab.report.points import at_point, shared_points, with_points
 from upweight.lab.report.results import ReportRun, Results
-from upweight.lab.report.statistics.intervals import Intervals
+from upweight.lab.report.statistics.intervals import Intervals, level_name
 from upweight.lab.report.tables import score_text
 
 _LOG_RANGE = 100  # losses that fall further than this, all of them positive, get a logarithmic axis
 
 
 def draw_points(results: Results, intervals: Intervals, method: str) -> Drawing:
-    """IQM against updates, a curve for each weighting; a panel for each scale."""
+    """The level against updates, a curve for each weighting; a panel for each scale."""
     known = with_points(results)
     if method not in known.methods:
         raise NothingToDraw("no run was evaluated on the way (evaluate_every)")
@@ -46,10 +46,10 @@ def draw_points(results: Results, intervals: Intervals, method: str) -> Drawing:
         axis.locator_params(axis="x", nbins=5)
         axis.xaxis.set_major_formatter("{x:,.0f}")
         unit = known.unit(group.datasets[0])
-        finish(axis, title=group.where, x="updates", y=f"{unit} (IQM)")
+        finish(axis, title=group.where, x="updates", y=f"{unit} ({level_name(len(group.datasets))})")
     add_legend(figure, handles)
     notes = ("Score over the training: policies on the way play the same episodes as the last one.", SHARED, BAND)
-    return Drawing(figure, f"{method}: score, interquartile mean, against updates. {', '.join(words)}.", notes)
+    return Drawing(figure, f"{method}: score against updates. {', '.join(words)}.", notes)
 
 
 def draw_losses(method: str, runs: Sequence[ReportRun]) -> Drawing:

@@ -17,7 +17,7 @@ from upweight.lab.report.figures.drawing import (
 from upweight.lab.report.figures.weightings import SHARED, why_nothing_shared
 from upweight.lab.report.names import UNIFORM, WeightingName
 from upweight.lab.report.results import Results
-from upweight.lab.report.statistics.intervals import Intervals
+from upweight.lab.report.statistics.intervals import Intervals, level_name
 from upweight.lab.report.tables import score_text
 
 
@@ -70,7 +70,12 @@ def _draw_setting(
     axis.set_xscale("log")
     axis.set_xticks(ticks, [tick.format(value) for value in ticks])
     axis.minorticks_off()
-    finish(axis, title=f"{len(datasets)} dataset{'s' if len(datasets) > 1 else ''}", x=x, y=f"{unit} (IQM)")
+    finish(
+        axis,
+        title=f"{len(datasets)} dataset{'s' if len(datasets) > 1 else ''}",
+        x=x,
+        y=f"{unit} ({level_name(len(datasets))})",
+    )
     add_legend(figure, handles)
     notes = [
         f"{unit.capitalize()} by {x}.",
@@ -78,5 +83,5 @@ def _draw_setting(
         *(["Grey line: Uniform on the same datasets."] if UNIFORM in handles else []),
         BAND,
     ]
-    label = f"{method}: {unit}, interquartile mean, against {x}. {', '.join(words)}."
+    label = f"{method}: {unit} against {x}. {', '.join(words)}."
     return Drawing(figure, label, tuple(notes))

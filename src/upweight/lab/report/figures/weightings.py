@@ -25,10 +25,10 @@ from upweight.lab.report.names import FAMILIES, UNIFORM, DatasetName, WeightingN
 from upweight.lab.report.results import Group, Results
 from upweight.lab.report.statistics.aggregate import Floats, performance_profile
 from upweight.lab.report.statistics.bootstrap import Estimate
-from upweight.lab.report.statistics.intervals import Intervals
+from upweight.lab.report.statistics.intervals import Intervals, level_name
 from upweight.lab.report.tables import score_text
 
-SHARED = "IQM over the datasets that all samplers shown have runs on."
+SHARED = "IQM over the datasets that all samplers shown have runs on; the mean over seeds where that is one dataset."
 NO_SCALE = "scores are returns of several environments without reference scores, which cannot be pooled"
 _WHOLE_SETS = {
     "all expert data": "the whole expert set (long dashes)",
@@ -40,7 +40,7 @@ _OVERVIEW_WIDTH = 3.9  # inches: narrower than the others, so that its text is l
 
 
 def draw_overview(results: Results, intervals: Intervals) -> Drawing:
-    """IQM of each sampler, a panel for each method (and environment, where scores are returns)."""
+    """The level of each sampler, a panel for each method (and environment, where scores are returns)."""
     panels = [panel for method in results.methods for panel in results.panels(method)]
     line = max(0.2, min(0.4, 2 / sum(len(panel.weightings) for panel in panels)))  # inches: few lines take more room
     heights = [line * len(panel.weightings) + 0.35 for panel in panels]
@@ -60,9 +60,14 @@ def draw_overview(results: Results, intervals: Intervals) -> Drawing:
         unit = results.unit(datasets[0])
         last = axis is axes[-1] or not shared
         width = _OVERVIEW_WIDTH - 0.3 - max(width_of(name, SMALL) for name in names)
-        finish(axis, title=f"{panel.method}: {panel.where}", x=f"{unit} (IQM)" if last else "", width=width)
+        finish(
+            axis,
+            title=f"{panel.method}: {panel.where}",
+            x=f"{unit} ({level_name(len(datasets))})" if last else "",
+            width=width,
+        )
         words.append(f"{panel.method}, {panel.where}, {unit} of {', '.join(names)}")
-    label = f"Interquartile mean of each sampler. {'. '.join(words)}."
+    label = f"Score of each sampler. {'. '.join(words)}."
     return Drawing(figure, label, (SHARED, BAND))
 
 
@@ -94,7 +99,7 @@ def draw_sigma(results: Results, intervals: Intervals, method: str) -> Drawing:
         whole |= _draw_whole_sets(axis, results, intervals, method, good, datasets)
         axis.set_xticks(range(len(by_sigma)), list(by_sigma))
         axis.set_xlim(-0.4, len(by_sigma) - 0.6)
-        y = "" if axis is not axes[0] else f"{unit} (IQM)"
+        y = "" if axis is not axes[0] else f"{unit} ({level_name(max(map(len, by_sigma.values())))})"
         title, x = f"{good} and random", f"share of {good} steps"
         finish(axis, title=title, x=x, y=y, width=WIDTH / len(panels) - 0.3)
         words.append(f"{good}: {said}")
@@ -108,7 +113,7 @@ def draw_sigma(results: Results, intervals: Intervals, method: str) -> Drawing:
         notes.append(f"Lines without marks: Uniform on {' and on '.join(_WHOLE_SETS[name] for name in whole)}.")
     if dodged:
         notes.append("Where there is one share only, samplers stand side by side.")
-    label = f"{method}: {unit}, interquartile mean, against the share of good steps. {'. '.join(words)}."
+    label = f"{method}: {unit} against the share of good steps. {'. '.join(words)}."
     return Drawing(figure, label, (*notes, BAND))
 
 

@@ -10,7 +10,7 @@ from numpy.typing import ArrayLike
 
 from upweight.base.checks import whole_number
 from upweight.base.errors import UpweightWarning
-from upweight.lab.report.statistics.aggregate import difference, iqm, probability_of_improvement
+from upweight.lab.report.statistics.aggregate import difference, iqm, mean, probability_of_improvement
 from upweight.lab.report.statistics.bootstrap import (
     Estimate,
     OverTasks,
@@ -51,8 +51,8 @@ class Intervals:
         return self._ask(interval, statistic, scores)
 
     def level(self, scores: GivenScores) -> Estimate:
-        """IQM."""
-        return self.of(iqm, scores)
+        """IQM; the mean where there is one dataset, as the tables show it."""
+        return self.of(_level(len(scores)), scores)
 
     def profile(self, scores: GivenScores, thresholds: ArrayLike) -> ProfileBand:
         """Share of runs above each threshold."""
@@ -63,8 +63,8 @@ class Intervals:
         return self._ask(interval_of_pair, probability_of_improvement, x, y, over_tasks=over_tasks)
 
     def gain(self, x: GivenScores, y: GivenScores, *, over_tasks: OverTasks = False) -> Estimate:
-        """IQM of x less that of y."""
-        return self._ask(interval_of_pair, difference(iqm), x, y, over_tasks=over_tasks)
+        """The level of x less that of y."""
+        return self._ask(interval_of_pair, difference(_level(len(x))), x, y, over_tasks=over_tasks)
 
     def correlation(self, x: Floats, y: Floats, given: Floats | None = None) -> Estimate | None:
         """Rank correlation of x and y [M], at equal ``given`` [M] if there is one; resamples are of the M.
@@ -85,6 +85,15 @@ class Intervals:
             warnings.simplefilter("ignore", UpweightWarning)
             rng = np.random.default_rng(self.seed)
             return question(*about, rng=rng, confidence=CONFIDENCE, resamples=self.resamples, **how)
+
+
+def level_name(num_datasets: int) -> str:
+    """What :meth:`Intervals.level` is called."""
+    return "mean" if num_datasets == 1 else "IQM"
+
+
+def _level(num_datasets: int) -> Callable[..., Any]:
+    return mean if num_datasets == 1 else iqm
 
 
 def is_better(improvement: Estimate) -> bool:
