@@ -128,7 +128,9 @@ def test_numbers_are_those_of_python(visit: Visit, log: Path, name: str) -> None
     }
     assert {key: seen[key] for key in expected} == pytest.approx(expected, rel=1e-9)
     shown = visit.page.inner_text("#numbers").replace(",", "").replace("−", "-")
-    assert f"{effect.effective_episodes:.4g}" in shown and f"± {effect.hoeffding_radius:.4g}" in shown
+    low = max(effect.weighted_return - effect.hoeffding_radius, ds.returns.min())
+    high = min(effect.weighted_return + effect.hoeffding_radius, ds.returns.max())
+    assert f"{effect.effective_episodes:.4g}" in shown and f"95%: {low:.4g} to {high:.4g}" in shown
 
 
 def test_the_slider_obeys_mouse_and_keyboard(visit: Visit) -> None:

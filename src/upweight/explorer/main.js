@@ -86,13 +86,13 @@ for (let i = 0; i < episodes.count; i++) {
 dataMean /= whole;
 dataBins.forEach((count, bin) => (dataBins[bin] = count / whole));
 
-// Name, value, what stands beside it, what stands below the name.
+// Name, value, what stands below the name.
 const NUMBERS = [
   ["Effective episodes", (e) => number(e.effectiveEpisodes)],
   ["Effective steps", (e) => number(e.effectiveSteps)],
-  ["Return of episodes drawn", (e) => number(e.weightedReturn), (e) => ` ± ${number(e.radius)}`, "95% interval"],
+  ["Return of episodes drawn", (e) => number(e.weightedReturn), (e) => `95%: ${number(Math.max(e.weightedReturn - e.radius, facts.returns.low))} to ${number(Math.min(e.weightedReturn + e.radius, facts.returns.high))}`],
   ["Return behind a drawn step", (e) => number(e.stepWeightedReturn)],
-  ...(facts.good ? [["Good steps among the first 30", (e) => percent(e.earlyShare), null, `good: ${facts.good}`]] : []),
+  ...(facts.good ? [["Good steps among the first 30", (e) => percent(e.earlyShare), () => `good: ${facts.good}`]] : []),
   ["Distinct episodes seen", (e) => number(e.distinct)],
 ];
 
@@ -103,19 +103,19 @@ function make(tag, text = "", className = "") {
   return made;
 }
 
-const numberCells = NUMBERS.map(([name, , , about = ""]) => {
-  const row = make("div"), term = make("dt", name), cell = make("dd"), value = make("b"), beside = make("span"), plain = make("small");
-  term.append(make("small", about));
-  cell.append(value, beside, plain);
+const numberCells = NUMBERS.map(([name]) => {
+  const row = make("div"), term = make("dt", name), cell = make("dd"), value = make("b"), below = make("small"), plain = make("small");
+  term.append(below);
+  cell.append(value, plain);
   row.append(term, cell);
   element("numbers").append(row);
-  return { value, beside, plain };
+  return { value, below, plain };
 });
 
 function showNumbers(e) {
-  NUMBERS.forEach(([, text, beside], k) => {
+  NUMBERS.forEach(([, text, below], k) => {
     numberCells[k].value.textContent = e ? text(e) : "–";
-    numberCells[k].beside.textContent = e && beside ? beside(e) : "";
+    numberCells[k].below.textContent = e && below ? below(e) : "";
     numberCells[k].plain.textContent = `uniform ${text(uniformEffect())}`;
   });
 }
