@@ -190,6 +190,7 @@ rng = np.random.default_rng(0)
 episodes = [dict(observations=rng.normal(size=(n, 2)), actions=rng.normal(size=(n, 1)), rewards=rng.normal(size=n),
                  terminated=True) for n in rng.integers(2, 9, size=40)]
 uw.save(uw.Dataset.from_episodes(episodes), {str(tmp_path / "a.npz")!r})
+open({str(tmp_path / "log.csv")!r}, "w").write("episode,step,action,reward\\n0,0,1,0\\n0,1,0,1\\n")
 a, out = {str(tmp_path / "a.npz")!r}, {str(tmp_path)!r}
 for words in (
     ["inspect", a],
@@ -200,6 +201,7 @@ for words in (
     ["weights", a, "--weighting", "rw", "-o", out + "/w.npz"],
     ["resample", a, "--may-lose", "0.9", "-o", out + "/r.npz"],
     ["cache"],
+    ["init", out + "/log.csv"],
 ):
     assert main(words) == 0, words
 print(sorted(set(main.__globals__["COMMANDS"]) - set(main.__globals__["lab"].COMMANDS)))
@@ -207,7 +209,7 @@ print(sorted(set(main.__globals__["COMMANDS"]) - set(main.__globals__["lab"].COM
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
     assert done.stdout.splitlines()[-1] == str(
-        ["cache", "convert", "explore", "inspect", "mix", "pack", "resample", "weights"]
+        ["cache", "convert", "explore", "init", "inspect", "mix", "pack", "resample", "weights"]
     )
 
 

@@ -223,7 +223,7 @@ MADE_FROM: dict[str, Callable[[uw.Dataset], list[uw.Dataset]]] = {
     "rewarded": lambda ds: [ds.with_score(ds.returns), ds.with_success(ds.complete)],
     "concat": lambda ds: [uw.concat([ds]), uw.concat([ds, ds])],
     "mix": lambda ds: [uw.mix(ds, ds, fraction=0.5, num_steps=2, seed=0)],
-    "resample": lambda ds: [uw.resample(ds, "uniform")],
+    "resample": lambda ds: [uw.resample(ds, "uniform")] if ds.num_transitions.any() else [],
     "pickle": lambda ds: [pickle.loads(pickle.dumps(ds)), pickle.loads(pickle.dumps(ds.check()))],
     "copy": lambda ds: [copy.copy(ds), copy.deepcopy(ds.check())],
     "files": through_files,

@@ -7,6 +7,7 @@ side in the order of their names, or one entry is picked with ``observation_key`
 """
 
 import json
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -77,10 +78,14 @@ def write(dataset: Dataset, path: Path) -> list[str]:
     storage.update_metadata({"upweight_metadata": json.dumps(dict(dataset.metadata))})
     kept = np.flatnonzero(dataset.num_transitions > 0)
     entries = []
-    for number in track(kept.tolist(), total=len(kept), description="writing episodes"):
-        buffer = _buffer(minari, dataset, number)
-        storage.update_episodes([buffer])
-        entries.append(_episode_metadata(dataset, number, buffer.rewards))
+
+    def buffers() -> Iterator[Any]:
+        for number in track(kept.tolist(), total=len(kept), description="writing episodes"):
+            buffer = _buffer(minari, dataset, number)
+            entries.append(_episode_metadata(dataset, number, buffer.rewards))
+            yield buffer
+
+    storage.update_episodes(buffers())  # in one call: each call reads the names of all episodes again
     storage.update_episode_metadata(entries, range(len(kept)))
     return lost
 

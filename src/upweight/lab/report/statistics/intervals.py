@@ -36,7 +36,7 @@ class Intervals:
     Examples:
         >>> found = uw.Intervals(seed=0).level({"hopper": [0.1, 0.4, 0.5, 0.6, 0.9]})
         >>> round(found.low, 2), found.point, round(found.high, 2)
-        (0.23, 0.5, 0.8)
+        (0.28, 0.5, 0.74)
     """
 
     seed: int = 0
