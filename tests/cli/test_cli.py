@@ -62,6 +62,18 @@ class TestInspect:
         names = [effect["name"] for effect in json.loads(capsys.readouterr().out)["effects"]]
         assert names == ["uniform", "rw temperature=0.3", "top fraction=0.5"]
 
+    def test_an_effective_size_in_the_place_of_a_temperature(
+        self, files: Path, capsys: pytest.CaptureFixture[str]
+    ) -> None:
+        weightings = ("--weighting", "rw", "--weighting", "aw")
+        assert run("inspect", files / "mixed.npz", *weightings, "--effective-episodes", "3", "--json") == 0
+        effects = json.loads(capsys.readouterr().out)["effects"]
+        assert [effect["name"] for effect in effects[1:]] == ["rw effective_episodes=3", "aw effective_episodes=3"]
+        assert [effect["effective_episodes"] for effect in effects[1:]] == pytest.approx([3, 3])
+        both = ("--effective-share", "0.1", "--temperature", "0.1")
+        assert run("inspect", files / "mixed.npz", *weightings, *both) == 2
+        assert "found temperature and effective_share" in capsys.readouterr().err
+
     def test_the_baseline_has_an_option(self, files: Path, capsys: pytest.CaptureFixture[str]) -> None:
         assert run("inspect", files / "mixed.npz", "--weighting", "aw", "--baseline", "ridge", "--json") == 0
         names = [effect["name"] for effect in json.loads(capsys.readouterr().out)["effects"]]

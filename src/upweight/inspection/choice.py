@@ -69,18 +69,21 @@ def choices(dataset: Dataset, usable: NDArray[np.bool_], starts: Starts, good: G
     returns = dataset.returns[usable]
     if starts.expected is None or starts.baseline is None:
         return {
-            temperature: _measure(ReturnWeighting(temperature), None, dataset, usable, returns, good)
+            temperature: _measure(temperature, ReturnWeighting(temperature), None, dataset, usable, returns, good)
             for temperature in TEMPERATURES
         }
     values, baseline = returns - starts.expected, starts.baseline
     return {
-        temperature: _measure(AdvantageWeighting(temperature, baseline), starts.expected, dataset, usable, values, None)
+        temperature: _measure(
+            temperature, AdvantageWeighting(temperature, baseline), starts.expected, dataset, usable, values, None
+        )
         for temperature in TEMPERATURES
     }
 
 
 def _measure(
-    weighting: ReturnWeighting | AdvantageWeighting,
+    temperature: float,
+    weighting: Weighting,
     expected: NDArray[np.float64] | None,
     dataset: Dataset,
     usable: NDArray[np.bool_],
@@ -88,9 +91,7 @@ def _measure(
     good: Good | None,
 ) -> Choice:
     # what the starts let expect was fitted already, and does not depend on the temperature
-    same: Weighting = weighting
-    if expected is not None:
-        same = AdvantageWeighting(weighting.temperature, baseline=lambda *_: expected)
+    same = weighting if expected is None else AdvantageWeighting(temperature, baseline=lambda *_: expected)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", UpweightWarning)  # incomplete episodes: the report counts them
         weights = same(dataset)[usable]
@@ -99,7 +100,7 @@ def _measure(
     gain = weighted_return(weights, values) - float(values.mean())
     return Choice(
         weighting=weighting,
-        temperature=weighting.temperature,
+        temperature=temperature,
         weights=weights,
         weighted_return=weighted_return(weights, returns),
         gain=gain,

@@ -16,8 +16,7 @@ from upweight.base.errors import UpweightWarning, WeightingError
 from upweight.base.names import hint
 from upweight.data.baseline import LinearBaseline, RidgeBaseline
 from upweight.data.dataset import Dataset
-from upweight.weightings.boltzmann import boltzmann, checked_temperature, min_max
-from upweight.weightings.weighting import Weighting
+from upweight.weightings.boltzmann import Boltzmann, min_max
 
 Baseline = Callable[[NDArray[Any], NDArray[np.float64]], NDArray[np.float64]]
 _BASELINES: dict[str, Baseline] = {"linear": LinearBaseline(), "ridge": RidgeBaseline()}
@@ -26,21 +25,19 @@ _BASELINES: dict[str, Baseline] = {"linear": LinearBaseline(), "ridge": RidgeBas
 NOISE = 1e-9
 
 
-@dataclass(frozen=True)
-class AdvantageWeighting(Weighting):
+@dataclass(frozen=True, repr=False)
+class AdvantageWeighting(Boltzmann):
     """Softmax of the min-max scaled advantages; fair to episodes that started in a hard place.
 
     ``baseline(initial_observations [K, ...], returns [K]) -> values [K]`` estimates V(s0): "linear" (least squares, the
-    paper's), "ridge" (for few episodes or many features), or one of your own.
+    paper's), "ridge" (for few episodes or many features), or one of your own. ``effective_episodes`` or ``effective_share`` may
+    be given instead of ``temperature``, as with :class:`~upweight.ReturnWeighting`.
 
     Examples:
         >>> uw.AdvantageWeighting(temperature=0.5)(ds).round(2)
         array([0.04, 0.04, 0.07, 0.07, 0.13, 0.14, 0.24, 0.27])
     """
 
-    temperature: float = field(
-        default=0.1, metadata={"help": "small means only the best episodes count; CQL trains with 0.2 unless told"}
-    )
     baseline: Baseline | str = field(
         default_factory=LinearBaseline,
         metadata={"json": False, "help": "value of the initial state: linear (least squares, the default) or ridge"},
@@ -48,7 +45,7 @@ class AdvantageWeighting(Weighting):
     name: ClassVar[str] = "aw"
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "temperature", checked_temperature(self.temperature))
+        super().__post_init__()
         if isinstance(self.baseline, str):
             if self.baseline not in _BASELINES:
                 raise WeightingError(f"unknown baseline {self.baseline!r}; {hint(self.baseline, _BASELINES)}")
@@ -80,7 +77,7 @@ class AdvantageWeighting(Weighting):
 
     def weigh(self, dataset: Dataset, eligible: NDArray[np.int64]) -> NDArray[np.float64]:
         advantages = self.advantages(dataset, eligible)
-        return boltzmann(self.scaled(dataset, eligible, advantages), self.temperature)
+        return self.softmax(self.scaled(dataset, eligible, advantages), dataset.source)
 
     def scaled(
         self, dataset: Dataset, eligible: NDArray[np.int64], advantages: NDArray[np.float64]

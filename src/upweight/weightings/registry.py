@@ -18,8 +18,14 @@ def weighting_classes() -> dict[str, type[Weighting]]:
     """All weightings by short name ("uniform", "rw", ...)."""
     for module in pkgutil.iter_modules(folder.__path__):
         importlib.import_module(f"{folder.__name__}.{module.name}")
-    kinds = [kind for kind in Weighting.__subclasses__() if kind.__module__.startswith(f"{folder.__name__}.")]
+    kinds = [kind for kind in _descendants(Weighting) if kind.__module__.startswith(f"{folder.__name__}.")]
     return {kind.name: kind for kind in sorted(kinds, key=lambda kind: kind.name)}
+
+
+def _descendants(kind: type[Any]) -> list[type[Weighting]]:
+    """Those with a name of their own: what weightings share has none."""
+    below = [each for child in kind.__subclasses__() for each in _descendants(child)]
+    return [kind, *below] if "name" in vars(kind) else below
 
 
 def find_weighting(name: str) -> type[Weighting]:

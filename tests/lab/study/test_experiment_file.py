@@ -90,6 +90,14 @@ def test_a_name_stands_for_everything_that_matters(tmp_path: Path) -> None:
     assert "holdout" not in run.to_dict()["data"]
 
 
+def test_an_effective_size_takes_the_place_of_the_algorithms_temperature(tmp_path: Path) -> None:
+    sized = GOOD.replace("temperature = 0.2", "effective_episodes = 20")
+    run = next(run for run in read_experiment(write(tmp_path, sized)).runs if run.weighting["name"] == "rw")
+    assert run.weighting == {"name": "rw", "effective_episodes": 20.0}
+    assert name_weighting(run.weighting, run.algorithm).name == "rw effective_episodes=20"
+    assert agent_of(run).weighting == uw.ReturnWeighting(effective_episodes=20)
+
+
 def test_an_actor_may_draw_by_weights_of_its_own(tmp_path: Path) -> None:
     """By name, at the algorithm's temperature, or with settings; runs without one keep the names they had."""
     entries = '{name = "uniform", actor = "rw"}, {name = "top", actor = {name = "aw", temperature = 1}}'

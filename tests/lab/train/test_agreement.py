@@ -7,7 +7,7 @@ import upweight as uw
 from support.datasets import far_log, with_arrays, with_returns
 from support.policies import linear
 from support.training import small_config
-from upweight.lab.train.agreement import Agreement, Comparison
+from upweight.lab.train.agreement import Agreement, Comparison, held_out_weights
 from upweight.policies.policy import Policy
 
 
@@ -92,6 +92,20 @@ def test_held_out_episodes() -> None:
         given, named = compare(ds, [uw.Run("bc", np.ones(40)), uw.Run("bc", "rw")], [linear([[1.0]], [0.0])] * 2, held)
     assert given.held_out and named.held_out
     assert given.error > given.constant
+
+
+def test_held_out_episodes_have_the_weights_that_they_have_among_all() -> None:
+    """Alone, two episodes could not count as five, or the best of them would be the best of all."""
+    ds = with_returns([0.0, 1.0, 2.0, 3.0, 4.0, 5.0, 6.0, 7.0])
+    held, weighting = np.array([3, 6]), uw.ReturnWeighting(effective_episodes=5)
+    np.testing.assert_array_equal(
+        held_out_weights(ds, weighting, np.delete(np.arange(8), held), held), weighting(ds)[held]
+    )
+    np.testing.assert_array_equal(held_out_weights(ds, uw.TopFraction(0.1), None, held), [1, 1])  # none has any
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        (found,) = compare(ds, [uw.Run("bc", weighting)], [linear([[0.0]], [0.001])], held)
+    assert found.held_out
 
 
 def test_one_action_in_the_log_is_rightly_copied_by_a_constant() -> None:

@@ -27,6 +27,7 @@ def test_a_name_means_the_papers_temperature_for_the_algorithm(algorithm: str) -
         assert uw.Run(given, "aw").weighting == uw.AdvantageWeighting(temperature)
         assert uw.Run(given, "RW").weighting == uw.ReturnWeighting(temperature)
         assert named_weighting("Rw", algorithm.upper()) == uw.ReturnWeighting(temperature)
+        assert named_weighting("aw", algorithm, effective_share=0.1) == uw.AdvantageWeighting(effective_share=0.1)
         lacks = {"bc": "critic", "discrete_bc": "critic", "discrete_cql": "actor"}.get(algorithm)
         if lacks is None:
             assert uw.Run(given, "uniform", actor_weighting="rw").actor_weighting == uw.ReturnWeighting(temperature)

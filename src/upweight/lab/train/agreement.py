@@ -8,7 +8,7 @@ second. Other algorithms may well leave the log, but one whose action is the sam
 
 import warnings
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -63,18 +63,15 @@ class Comparison:
 
     def __init__(self, dataset: Dataset, runs: Sequence[Run], held: NDArray[np.int64] | None = None) -> None:
         self._data, self._runs, self.held = dataset, runs, held
-        if held is not None:
-            self._data = replace(dataset.subset(held), source=f"{dataset.source} (held-out episodes)")
         drawn: dict[Any, NDArray[np.int64]] = {}  # by what decides how
         self._steps = []
         for run in runs:
             weighting = run.weighting if run.actor_weighting is None else run.actor_weighting
-            episodes = run.index(dataset) if held is None else None
-            if not isinstance(weighting, Weighting) and held is not None:
-                weighting = np.ones(len(held))  # the weights given are of other episodes
-            key = (weighting_key(weighting), None if episodes is None else episodes.tobytes())
+            own = run.index(dataset)
+            key = (weighting_key(weighting), None if own is None else own.tobytes())
             if key not in drawn:
-                drawn[key] = weighted_steps(self._data, weighting, episodes, _STEPS)
+                weights = weighting if held is None else held_out_weights(dataset, weighting, own, held)
+                drawn[key] = weighted_steps(dataset, weights, own if held is None else held, _STEPS)
             self._steps.append(drawn[key])
 
     def agreements(self, policies: Sequence[Policy]) -> list[Agreement]:
@@ -82,8 +79,25 @@ class Comparison:
         rows = {id(steps): logged_rows(self._data, steps) for steps in self._steps}  # of which runs share some
         pairs = zip(policies, self._steps, strict=True)
         found = [agreement(policy, *rows[id(steps)], held_out=self.held is not None) for policy, steps in pairs]
-        _warn(self._data.source, self._runs, found)
+        _warn(self._data.source + ("" if self.held is None else " (held-out episodes)"), self._runs, found)
         return found
+
+
+def held_out_weights(
+    data: Dataset, weighting: Any, own: NDArray[np.int64] | None, held: NDArray[np.int64]
+) -> NDArray[np.float64]:
+    """Weights [K] that held-out episodes have among themselves and those learned from (``own``; None: all).
+
+    They are equal where none has any, and where weights were given: those are of the others.
+    """
+    if isinstance(weighting, Weighting):
+        every = np.union1d(np.arange(data.num_episodes) if own is None else own, held)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", UpweightWarning)  # said when the training began
+            weights = weighting(data.subset(every))[np.searchsorted(every, held)]
+        if (weights * data.num_transitions[held]).any():
+            return weights
+    return np.ones(len(held))
 
 
 def weighted_steps(

@@ -17,6 +17,7 @@ from upweight.data.success import NO_REWARDS
 from upweight.data.validate import as_episode_index
 from upweight.lab.train.algorithm import Algorithm, algorithms, find_algorithm
 from upweight.lab.train.config import Config, paper_temperature
+from upweight.weightings.boltzmann import SHARPNESS
 from upweight.weightings.registry import find_weighting, make_weighting
 from upweight.weightings.weighting import Weighting
 
@@ -34,9 +35,9 @@ def algorithm_config(name: str, *, preset: str = "paper", **changes: Any) -> Con
 
 
 def named_weighting(name: str, algorithm: str, **settings: Any) -> Weighting:
-    """The weighting that a name means beside an algorithm: "rw" and "aw" have the paper's temperature for it."""
-    if find_weighting(name).name in {"rw", "aw"}:
-        settings = {"temperature": paper_temperature(find_algorithm(algorithm).name), **settings}
+    """The weighting that a name means beside an algorithm: "rw" and "aw" alone have the paper's temperature for it."""
+    if find_weighting(name).name in {"rw", "aw"} and not settings.keys() & set(SHARPNESS):
+        settings = {**settings, "temperature": paper_temperature(find_algorithm(algorithm).name)}
     return make_weighting(name, **settings)
 
 
@@ -142,7 +143,8 @@ def _describe(weighting: Any) -> dict[str, Any]:
         return {"name": "given", **summary(np.asarray(weighting, np.float64))}
     if says_all(weighting):
         return weighting.to_dict()
-    return {"name": weighting.name, **{each.name: _plain(getattr(weighting, each.name)) for each in fields(weighting)}}
+    settings = {each.name: value for each in fields(weighting) if (value := getattr(weighting, each.name)) is not None}
+    return {"name": weighting.name, **{name: _plain(value) for name, value in settings.items()}}
 
 
 def weighting_key(weighting: Any) -> Hashable:
