@@ -30,7 +30,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(arguments: argparse.Namespace) -> None:
     table: Path = arguments.table
     if not table.is_file():
-        raise DatasetError(f"{table}: expected a CSV or Parquet file, found none")
+        found = "no regular file" if table.exists() else "none"
+        raise DatasetError(f"{table}: expected a CSV or Parquet file, found {'a folder' if table.is_dir() else found}")
     target = layout_file(table)
     options.check_free(target, arguments)
     guess = guess_layout(table)
@@ -38,8 +39,11 @@ def run(arguments: argparse.Namespace) -> None:
     with atomic_target(target) as workplace:
         workplace.write_text(text, encoding="utf-8")
     if arguments.json:
-        print_json({"output": str(target), "layout": dict(guess.layout), "missing": list(guess.missing)})
+        found = {"layout": dict(guess.layout), "left_out": dict(guess.left_out), "missing": list(guess.missing)}
+        print_json({"output": str(target), **found})
         return
     print(text)
     todo = f"complete it ({', '.join(guess.missing)})" if guess.missing else "check it"
+    count = len(guess.left_out)
+    todo += f" ({count} column{'s are' if count > 1 else ' is'} left out)" if count else ""
     print(f"wrote {target}: {todo}, then  upweight inspect {shlex.quote(str(table))}")
