@@ -138,6 +138,11 @@ def test_empty_rewards_count_as_zero(tmp_path: Path) -> None:
     assert main(["init", str(table)]) == 0 and uw.load(table).returns.tolist() == [1, 5]
 
 
+def test_numbers_in_last_rows_only_are_the_score_under_any_name(tmp_path: Path) -> None:
+    table = write(tmp_path, "stay,x,dose,well\n1,2,0,\n1,3,0,1\n2,2,0,\n2,3,1,0\n")
+    assert main(["init", str(table)]) == 0 and uw.load(table).returns.tolist() == [1, 0]
+
+
 def test_what_is_missing_is_said_and_left_to_be_filled_in(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     table = write(tmp_path, "row,height\n1,2\n2,2\n")
     assert main(["init", str(table), "--json"]) == 0

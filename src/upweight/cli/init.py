@@ -30,8 +30,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(arguments: argparse.Namespace) -> None:
     table: Path = arguments.table
     if not table.is_file():
-        found = "no regular file" if table.exists() else "none"
-        raise DatasetError(f"{table}: expected a CSV or Parquet file, found {'a folder' if table.is_dir() else found}")
+        found = "a folder" if table.is_dir() else "no regular file" if table.exists() else "none"
+        raise DatasetError(f"{table}: expected a CSV or Parquet file, found {found}")
     target = layout_file(table)
     options.check_free(target, arguments)
     guess = guess_layout(table)
@@ -39,8 +39,8 @@ def run(arguments: argparse.Namespace) -> None:
     with atomic_target(target) as workplace:
         workplace.write_text(text, encoding="utf-8")
     if arguments.json:
-        found = {"layout": dict(guess.layout), "left_out": dict(guess.left_out), "missing": list(guess.missing)}
-        print_json({"output": str(target), **found})
+        guesses = {"layout": dict(guess.layout), "left_out": dict(guess.left_out), "missing": list(guess.missing)}
+        print_json({"output": str(target), **guesses})
         return
     print(text)
     todo = f"complete it ({', '.join(guess.missing)})" if guess.missing else "check it"

@@ -4,6 +4,7 @@ import json
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -126,6 +127,11 @@ def guess_layout(path: Path) -> LayoutGuess:
         if found:
             layout[key] = tuple(found) if len(found) > 1 else found[0]
         left = [name for name in left if name not in found]
+    if "episode" in layout and not layout.keys() & set(_FOR_REWARDS):
+        found = [name for name in left if _says_how_it_ended(rows[name], rows[str(layout["episode"])])]
+        if len(found) == 1:
+            layout["score"] = found[0]
+            left.remove(found[0])
     if "rewards" in layout and _gaps(rows[str(layout["rewards"])]):
         layout["missing_rewards"] = "zero"
     following = [name for name in left if re.match(_NEXT, name, re.IGNORECASE)]
@@ -152,6 +158,13 @@ def _episodes(found: Sequence[str], rows: Mapping[str, Sequence[Any]]) -> list[s
         re.fullmatch(pattern, name.strip(), re.IGNORECASE) for name in rows for pattern in _PATTERNS["timestep"]
     )
     return again if again or timed else list(found)
+
+
+def _says_how_it_ended(values: Sequence[Any], episodes: Sequence[Any]) -> bool:
+    """Whether the last rows of episodes have a number, and the others have none; the last row seen may be any."""
+    last = [here != after for here, after in pairwise(episodes)]
+    filled = [not _is_gap(value) for value in values[:-1]]
+    return filled == last and any(filled) and not all(filled) and all(map(_is_number, values))
 
 
 def _no_observation(name: str, rows: Mapping[str, Sequence[Any]]) -> str:
