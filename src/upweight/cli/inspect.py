@@ -66,7 +66,7 @@ def run(arguments: argparse.Namespace) -> None:
 def _next_commands(arguments: argparse.Namespace, suggestion: Suggestion | None) -> list[str]:
     """What to run now."""
     data = options.reading_words(arguments.data, arguments)
-    lines = [f"Next: upweight explore {data}   # every episode; --explain here prints every reason"]
+    lines = [f"Next: upweight explore {data}   # every episode on a page (every reason here: --explain)"]
     if suggestion is not None and suggestion.strength == "likely":
         weighting = "".join(
             f" --{key.replace('name', 'weighting')} {value}" for key, value in suggestion.weighting.to_dict().items()

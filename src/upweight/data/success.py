@@ -15,10 +15,9 @@ from upweight.data.segment import Episodes
 from upweight.data.validate import as_array, as_flags
 
 NO_REWARDS = (
-    "the dataset has no rewards, so there are no returns to weight by. If something says which episodes succeeded (LeRobot's "
-    "next.success, an entry of the episodes' metadata, a column of yours), load it with success=NAME (--success NAME), or give "
-    "Dataset.with_success a flag per episode: returns are then 1 and 0. A rating or progress: score=NAME (--score NAME), "
-    "or Dataset.with_score"
+    "the dataset has no rewards, so there are no returns to weight by. If flags tell which episodes succeeded, load it with "
+    "success=NAME (--success NAME), or use Dataset.with_success. If a number tells how good an episode was, load it with "
+    "score=NAME (--score NAME), or use Dataset.with_score"
 )
 
 

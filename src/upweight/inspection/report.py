@@ -69,6 +69,7 @@ class Inspection(Shown):
     good: str | None  # which episodes the effects' ``early_share`` counts
     suggestion: Suggestion | None
     notes: tuple[str, ...]
+    other_notes: tuple[str, ...]  # on weightings that nobody asked for
     metadata: Mapping[str, Any]
 
     def to_dict(self) -> dict[str, Any]:
@@ -83,6 +84,7 @@ class Inspection(Shown):
             "effects": [asdict(effect) for effect in self.effects],
             "suggestion": None if self.suggestion is None else self.suggestion.to_dict(),
             "notes": list(self.notes),
+            "other_notes": list(self.other_notes),
             "metadata": dict(self.metadata),
         }
 
@@ -167,7 +169,8 @@ _NOT_JUDGED: dict[str, Any] = {
     "explained_by_start": None,
     "good": None,
     "suggestion": None,
-    "notes": (f"{NO_REWARDS}.",),
+    "notes": (f"{NO_REWARDS[0].upper()}{NO_REWARDS[1:]}.",),
+    "other_notes": (),
 }
 
 
@@ -188,7 +191,10 @@ def _judge(
     scores = scores if strange is None else None
     suggestion = suggest_from(dataset, env=None if scores is None else env, starts=starts)
     compared = _usual(dataset, suggestion) if weightings is None else weightings
-    effects, notes = _effects(dataset, compared, starts, good, confidence)
+    with collecting_warnings() as found:
+        effects = _effects(dataset, compared, starts, good, confidence)
+    # Which weighting met the incomplete episodes does not matter here: they are counted above.
+    notes = tuple(dict.fromkeys(note for note in found if "are incomplete" not in note))
     return {
         "returns": _summarise(returns),
         "normalized_returns": None if scores is None else _summarise(normalize_returns(returns, scores)),
@@ -196,7 +202,8 @@ def _judge(
         "explained_by_start": starts.explained_share,
         "good": None if good is None else good.text,
         "suggestion": suggestion,
-        "notes": notes if strange is None else (strange, *notes),
+        "notes": (*([] if strange is None else [strange]), *([] if weightings is None else notes)),
+        "other_notes": notes if weightings is None else (),
     }
 
 
@@ -224,15 +231,11 @@ def _effects(
     starts: Starts,
     good: Good | None,
     confidence: float,
-) -> tuple[tuple[Effect, ...], tuple[str, ...]]:
-    """The effect of uniform sampling and of each weighting; their warnings become notes."""
+) -> tuple[Effect, ...]:
+    """The effect of uniform sampling and of each weighting."""
     chosen = [weighting for weighting in weightings if not isinstance(weighting, Uniform)]
     effects = []
-    with collecting_warnings() as notes:
-        for weighting in [Uniform(), *chosen]:
-            weights = resolve_weights(weighting, dataset)
-            effects.append(
-                measure_effect(weighting_name(weighting), weights, dataset, starts, good, confidence=confidence)
-            )
-    # Which weighting met the incomplete episodes does not matter here: they are counted above.
-    return tuple(effects), tuple(dict.fromkeys(note for note in notes if "are incomplete" not in note))
+    for weighting in [Uniform(), *chosen]:
+        weights = resolve_weights(weighting, dataset)
+        effects.append(measure_effect(weighting_name(weighting), weights, dataset, starts, good, confidence=confidence))
+    return tuple(effects)

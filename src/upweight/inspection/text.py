@@ -17,13 +17,13 @@ _FOLDED = ("top", "half")  # weightings that the screen leaves to the explanatio
 def screen(report: dict[str, Any], suggestion: str, *, every_weighting: bool) -> str:
     """What a person reads first, from :meth:`Inspection.to_dict`."""
     tables = [] if report["returns"] is None else [_short_effects(report, every_weighting)]
-    return _join(report, (Grid(_short_facts(report)),), suggestion, tables)
+    return _join(report, (Grid(_short_facts(report)),), report["notes"], suggestion, tables)
 
 
 def explanation(report: dict[str, Any], suggestion: str) -> str:
     """Everything."""
     tables = [] if report["returns"] is None else [_quantiles(report), _effects(report), _dropped(report)]
-    return _join(report, (Grid(_facts(report)),), suggestion, tables)
+    return _join(report, (Grid(_facts(report)),), [*report["notes"], *report["other_notes"]], suggestion, tables)
 
 
 def html(report: dict[str, Any], *, every_weighting: bool) -> str:
@@ -33,9 +33,9 @@ def html(report: dict[str, Any], *, every_weighting: bool) -> str:
     return as_html(_title(report), Grid(_short_facts(report)), *tables, *notes)
 
 
-def _join(report: dict[str, Any], facts: Section, suggestion: str, tables: list[Section]) -> str:
-    notes = [paragraph(note, mark="Note: ") for note in report["notes"]]
-    parts = [f"{_title(report)}\n{_text(facts)}", *notes, suggestion, *map(_text, tables)]
+def _join(report: dict[str, Any], facts: Section, notes: Sequence[str], suggestion: str, tables: list[Section]) -> str:
+    said = [paragraph(note, mark="Note: ") for note in notes]
+    parts = [f"{_title(report)}\n{_text(facts)}", *said, suggestion, *map(_text, tables)]
     return "\n\n".join(part for part in parts if part)
 
 
@@ -54,9 +54,9 @@ def _short_facts(report: dict[str, Any]) -> list[list[str]]:
         ["episodes", f"{report['num_episodes']:,} of {long} steps, {report['num_steps']:,} in all; {_ended(report)}"],
         ["observations", f"{_shape(report['observation_shape'])}; actions {_actions(report)}"],
     ]
-    if returns is None:
-        rows += _starts(report)
-    else:
+    if returns is not None and returns["quantiles"]["min"] == returns["quantiles"]["max"]:
+        rows.append(["returns", f"{number(returns['mean'])} in every episode"])
+    elif returns is not None:
         ends = " to ".join(number(returns["quantiles"][end]) for end in ("min", "max"))
         middle = f"mean {number(returns['mean'])}, median {number(returns['quantiles']['50%'])}"
         scaled = report["normalized_returns"]
