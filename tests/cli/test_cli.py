@@ -212,6 +212,16 @@ class TestTables:
         words = shlex.split(line.removeprefix("Next: upweight ").split("#")[0])
         assert run(*words, "-o", icu.with_name("page.html")) == 0
 
+    def test_the_next_command_without_rewards_asks_for_success(
+        self, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    ) -> None:
+        (table := tmp_path / "log.csv").write_text("episode,x,action,well\n1,2,0,1\n1,3,0,1\n2,2,0,0\n2,3,1,0\n")
+        options = ("--observations", "x", "--ends", "terminated")
+        assert run("inspect", table, *options) == 0
+        (line,) = [line for line in capsys.readouterr().out.splitlines() if line.startswith("Next: ")]
+        words = shlex.split(line.removeprefix("Next: upweight ").split("#")[0].replace("NAME", "well"))
+        assert run(*words) == 0 and "returns       0 to 1" in capsys.readouterr().out
+
     def test_mistakes_are_one_line(self, icu: Path, capsys: pytest.CaptureFixture[str]) -> None:
         assert run("inspect", icu, *self.options, "--label", "ward") == 2
         assert "missing column 'ward'" in capsys.readouterr().err

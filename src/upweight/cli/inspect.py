@@ -66,8 +66,10 @@ def run(arguments: argparse.Namespace) -> None:
 def _next_commands(arguments: argparse.Namespace, suggestion: Suggestion | None) -> list[str]:
     """What to run now."""
     data = options.reading_words(arguments.data, arguments)
+    if suggestion is None:
+        return [f"Next: upweight inspect {data} --success NAME   # NAME: flags of success; or --score NAME, a number"]
     lines = [f"Next: upweight explore {data}   # every episode on a page (every reason here: --explain)"]
-    if suggestion is not None and suggestion.strength == "likely":
+    if suggestion.strength == "likely":
         weighting = "".join(
             f" --{key.replace('name', 'weighting')} {value}" for key, value in suggestion.weighting.to_dict().items()
         )
