@@ -309,7 +309,9 @@ function choose({ name, ...settings }) {
 function setUp() {
   const { suggestion } = facts;
   const counted = Object.keys(FLAGS).map((key) => [key, episodes.flags.reduce((sum, flags) => sum + (flags & FLAG[key] ? 1 : 0), 0)]);
-  const told = [`${grouped(facts.episodes)} episodes`, `${grouped(facts.steps)} steps`, `returns ${number(facts.returns.low)} to ${number(facts.returns.high)}`];
+  const { low, high } = facts.returns;
+  const returns = low === high ? `return ${number(low)} in every episode` : `returns ${number(low)} to ${number(high)}`;
+  const told = [`${grouped(facts.episodes)} episodes`, `${grouped(facts.steps)} steps`, returns];
   if (facts.cut_short) told.push(`${grouped(facts.cut_short)} cut short`);
   if (facts.labels.length) told.push(facts.labels.length > 4 ? `${grouped(facts.labels.length)} labels` : `labels ${facts.labels.join(", ")}`);
   element("facts").textContent = told.join(" · ");
