@@ -61,7 +61,7 @@ def draw_scores(axis: Any) -> None:
     axis.invert_yaxis()
     axis.set_xlim(0, 1.2)
     axis.set_title("The result: behaviour cloning by sampler", loc="left", fontsize=11)
-    axis.set_xlabel(f"score of the policy; lines span {len(DEMOS)} demos")
+    axis.set_xlabel(f"score of the policy: mean of {len(DEMOS)} demos (line: range)")
 
 
 def draw_mixed(path: Path) -> None:
