@@ -60,7 +60,7 @@ def test_a_table_by_another_name(tmp_path: Path) -> None:
     message = refused(tmp_path / "log.txt")
     assert "action, episode, x" in message and "upweight init" in message
     (tmp_path / "log.bin").write_bytes(b"\xff\x00\x01;,")
-    assert "known format. Known are" in refused(tmp_path / "log.bin")
+    assert r"begins with the bytes b'\xff\x00\x01;,'" in refused(tmp_path / "log.bin")
 
 
 def test_a_list_of_trajectories_in_a_pickle(tmp_path: Path) -> None:

@@ -135,9 +135,9 @@ class TestCsv:
             uw.load(icu)
         message = str(caught.value)
         for words in (
-            "episode, observations, actions:",
+            "episode, observations, actions;",
             "--episode",
-            "TOML",
+            "upweight init",
             "the table has stay_id, hour, age",
         ):
             assert words in message

@@ -15,7 +15,7 @@ HELP = "guess which column of your CSV or Parquet table is what, and write it do
 EXAMPLES = """\
 examples:
   upweight init log.csv         # writes log.toml: check it, complete it
-  upweight inspect log.csv      # reads log.toml beside the table
+  upweight inspect log.csv      # reads log.toml too
 
 guesses are by the names of the columns (episode, time, action, reward, success, outcome, ...) and their first rows
 what the keys mean: upweight help data"""

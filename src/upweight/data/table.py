@@ -141,10 +141,10 @@ def choose_columns(
         elif wanted is not None:
             chosen[part] = list(wanted)
     if silent := [part for part in _NEEDED if part not in chosen]:
+        options, keys = f"--{', --'.join(silent)}", f"{'=..., '.join(silent)}=..."
         raise DatasetError(
-            f"{source}: nothing says which columns are {', '.join(silent)}: say it with "
-            f"upweight.load(..., {'=..., '.join(silent)}=...) (--{', --'.join(silent)}, or in a TOML file beside the table); "
-            f"{_columns_of(names)}"
+            f"{source}: nothing says which columns are {', '.join(silent)}; {_columns_of(names)}. Let upweight init guess them "
+            f"(of a file), or say it with {options} (upweight.load(..., {keys}))"
         )
     for part, wanted in chosen.items():
         for name in wanted:

@@ -41,9 +41,9 @@ def _describe_text(path: Path) -> str:
     try:
         line = start.decode("utf-8-sig").partition("\n")[0].strip()
     except UnicodeDecodeError:
-        return ""
+        line = "\0"
     if not line.isprintable():
-        return ""
+        return f" It is no text, and begins with the bytes {start[:8]!r}."
     if line[:1] not in "[{" and len(fields := re.split(r"[,;\t|]", line)) > 1:
         return f" It looks like a table with the columns {listed(fields)}: give it a name that ends in .csv, then upweight init."
     return f" It is text that begins with {line[:40]!r}."

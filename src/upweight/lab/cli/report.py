@@ -6,7 +6,7 @@ from pathlib import Path
 from upweight.cli import options
 from upweight.lab.report.page import write_report
 
-HELP = "turn the results of sweep or train into a page with tables and figures, the paper's numbers beside yours"
+HELP = "turn the results of sweep or train into a page with tables and figures, the paper's numbers next to yours"
 EXAMPLES = """\
 examples:
   upweight sweep demo -o results/ && upweight report results/ -o report.html       # two minutes on two cores
@@ -15,7 +15,7 @@ examples:
   upweight report results/ -o early.html --updates 100000   # runs of another length, or as they were then
   upweight report results/ --title "ICU, third export"      # else the page is called as the folder or file
 
-the page needs nothing else: send it, print it, open it without a network; beside report.html, the folder report/ holds
+the page needs nothing else: send it, print it, open it without a network; next to report.html, the folder report/ holds
 each table as CSV (one line per dataset and sampler), LaTeX (booktabs) and Markdown, and each figure as SVG
 bold: better than Uniform by the exact Mann-Whitney test of the seeds, corrected for all comparisons of a table; *: the maximum
 of a dataset; neither is given to fewer than 5 seeds

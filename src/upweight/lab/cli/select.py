@@ -14,7 +14,7 @@ examples:
   upweight train log.hdf5 --algorithm bc --algorithm iql --weighting uniform --weighting rw --seeds 3 --holdout 0.2 -o runs
   upweight select runs --data log.hdf5 -o choice.json --plot estimates.png
   upweight select runs others/ policy.safetensors --data icu.csv --episode stay_id --observations age,hr --actions dose
-  upweight select runs --data log.hdf5 --env Hopper-v5                           # the same choice, with the truth beside it
+  upweight select runs --data log.hdf5 --env Hopper-v5                           # the same choice, and the truth next to it
   upweight select runs --data log.hdf5 --env robot:build --episodes-allowed 20   # a few real episodes decide
   upweight select runs --data log.hdf5 --dope --critics 5                        # DOPE's settings, on a GPU
 
@@ -40,7 +40,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--data",
         help="the log: a file, a folder, minari:<id>, or a name; what the policies were trained on",
     )
-    parser.add_argument("-o", "--output", type=Path, help="write the choice as JSON, and the policy beside it")
+    parser.add_argument("-o", "--output", type=Path, help="write the choice as JSON, and the policy next to it")
     parser.add_argument("--plot", type=Path, metavar="FILE", help="picture of the estimates (.png, .svg, .pdf)")
     options.add_overwrite(parser)
     options.add_json(parser, "tables")
@@ -98,7 +98,7 @@ def _add_rule(parser: argparse.ArgumentParser) -> None:
     group = parser.add_argument_group("with an environment")
     options.add_environment(group, default="none")
     group.add_argument(
-        "--episodes", type=options.count, help="per policy, for the truth beside estimates (default: 20)"
+        "--episodes", type=options.count, help="per policy, for the truth next to estimates (default: 20)"
     )
     group.add_argument(
         "--episodes-allowed",
