@@ -44,7 +44,7 @@ clean:
 	touch $@
 
 .venv/demo.done: .venv/created pyproject.toml
-	$(PIP) --editable ".[hdf5,plot,mujoco,train]"
+	$(PIP) --editable ".[hdf5,parquet,plot,mujoco,train]"
 	touch $@
 
 .venv/docs.done: .venv/created pyproject.toml
