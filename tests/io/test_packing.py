@@ -41,7 +41,7 @@ KILLED_AT_EVERY_MOMENT = """
             uw.pack(new, folder, workers=1, overwrite=True)
             os._exit(0)
         done = os.waitpid(child, 0)[1] == 0
-        place = folder if folder.exists() else folder.with_name(folder.name + ".replaced")
+        place = folder if folder.exists() else folder.with_name(folder.name + ".upweight-replaced")
         lies = uw.load(place, verify=True).returns.tolist()
         found.append(next(name for name, expected in returns.items() if expected == lies))
         assert uw.pack(new, folder, overwrite=True).returns.tolist() == returns["new"]
@@ -288,6 +288,19 @@ def test_nothing_is_replaced_unasked(tmp_path: Path, shards: list[Path]) -> None
         uw.pack(shards, tmp_path / "all")
     half = uw.pack(tmp_path / "all", tmp_path / "all", dtype="float16", overwrite=True)  # its own source
     np.testing.assert_array_equal(half.observations, together().observations.astype(np.float16))
+
+
+def test_folders_of_others_stay(tmp_path: Path, shards: list[Path]) -> None:
+    (tmp_path / "all.replaced").mkdir()
+    (tmp_path / "all.replaced" / "mine").write_text("")
+    uw.pack(shards, tmp_path / "all")
+    uw.pack(shards, tmp_path / "all", overwrite=True)
+    assert (tmp_path / "all.replaced" / "mine").exists()
+    (tmp_path / "more.partial").mkdir()
+    (tmp_path / "more.partial" / "mine").write_text("")
+    with pytest.raises(uw.DatasetError, match="more.partial: expected no such folder, or an unfinished packing"):
+        uw.pack(shards, tmp_path / "more")
+    assert (tmp_path / "more.partial" / "mine").exists()
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")

@@ -69,7 +69,7 @@ def remove_folder(folder: Path) -> None:
 def replace_folder(folder: Path, new: Path) -> None:
     """Give ``new`` the name of ``folder``, and then remove what was there.
 
-    A process that is killed at it leaves the old one, as ``folder`` or as ``FOLDER.replaced``, or the new one as ``folder``;
+    A killed process leaves the old one, as ``folder`` or as ``FOLDER.upweight-replaced``, or the new one as ``folder``;
     :func:`restore_folder` clears up after it.
     """
     aside = _aside(folder)
@@ -94,7 +94,7 @@ def restore_folder(folder: Path) -> None:
 
 
 def _aside(folder: Path) -> Path:
-    return folder.parent / f"{folder.name}.replaced"
+    return folder.parent / f"{folder.name}.upweight-replaced"  # a name that nobody else gives: it is removed unasked
 
 
 @contextmanager

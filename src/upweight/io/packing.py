@@ -101,6 +101,11 @@ class Packing:
         """Do it; the packed dataset."""
         partial = _partial(self.folder)
         partial.mkdir(exist_ok=True)
+        is_ours = (partial / _LOCK).exists() or is_packed(partial)
+        if not is_ours and any(partial.iterdir()):
+            raise DatasetError(
+                f"{partial}: expected no such folder, or an unfinished packing; rename it, or choose another name"
+            )
         lock = hold(partial / _LOCK)
         if lock is None:
             raise DatasetError(f"{partial}: somebody else is packing into it")
@@ -160,7 +165,7 @@ class Packing:
         return [read_json(note) for note in notes]
 
     def _begin(self, partial: Path) -> None:
-        """Go on with what lies there if this very plan made it; refuse where another one did; else begin anew."""
+        """Go on with what lies there if this very plan made it; refuse where another one did; else start from the beginning."""
         clear_leftovers(partial)
         path, plan = partial / _PLAN, self.plan
         before = read_json(path) if path.is_file() else None
@@ -173,7 +178,7 @@ class Packing:
         elif before != plan:
             raise DatasetError(
                 f"{partial}: holds an unfinished packing by another plan ({_differences(before, plan)}); to go on with it, "
-                "give what was given then; to begin anew, remove that folder"
+                "give what was given then; to start again, remove that folder"
             )
 
 
