@@ -1,4 +1,6 @@
 import json
+from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -86,3 +88,41 @@ def test_actions_counted_by_numpy() -> None:
     again = dataset.with_num_actions(np.int64(5))  # as env.action_space.n is
     assert (type(dataset.num_actions), dataset.num_actions) == (int, 4)
     assert (type(again.num_actions), again.num_actions) == (int, 5)
+
+
+DATA = with_returns(np.arange(6))
+LAYER = (np.zeros((1, 1), np.float32), np.zeros(1, np.float32))
+ONE = np.ones(1)
+POLICY = uw.Policy(
+    "deterministic", (LAYER,), observation_mean=0 * ONE, observation_scale=ONE, action_low=-ONE, action_high=ONE
+)
+
+
+@pytest.mark.parametrize(
+    "ask",
+    [
+        lambda no, path: uw.mix(DATA, DATA, fraction=0.5, num_steps=4, seed=0, replace=no),
+        lambda no, path: uw.pack(DATA, path / "packed", overwrite=no),
+        lambda no, path: uw.pack(DATA, path / "packed", verify=no),
+        lambda no, path: uw.load(DATA, guard=no),
+        lambda no, path: uw.train(DATA, [uw.Run()], num_updates=1, resume=no),
+        lambda no, path: uw.train(DATA, [uw.Run()], num_updates=1, progress=no),
+        lambda no, path: uw.plan_training(DATA, [uw.Run()], stream=no),
+        lambda no, path: uw.evaluate(POLICY, "Hopper-v5", stochastic=no),
+        lambda no, path: uw.select([POLICY], DATA, stochastic=no),
+        lambda no, path: uw.RayExecutor(keep_policies=no),
+        lambda no, path: uw.Store(path / "store", create=no),
+        lambda no, path: uw.Evaluator("Hopper-v5", last=no).check(1, 11, 3, is_discrete=False),
+    ],
+)
+def test_no_word_counts_as_true(ask: Callable[[Any, Path], Any], tmp_path: Path) -> None:
+    with pytest.raises(uw.UpweightError, match="expected True or False, found 'no'"):
+        ask("no", tmp_path)
+    assert not list(tmp_path.iterdir())
+
+
+def test_seeds_are_checked_before_any_work() -> None:
+    with pytest.raises(uw.DatasetError, match="seed: expected a whole number of at least 0, found -1"):
+        DATA.split(0.5, seed=-1)
+    with pytest.raises(uw.ConfigError, match="seed: expected a whole number of at least 0, found 'x'"):
+        uw.select([POLICY], DATA, seed="x")  # type: ignore[arg-type]

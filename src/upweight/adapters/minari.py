@@ -16,6 +16,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from upweight.adapters.draws import Draws, GivenWeighting, episode_weights as weights_of_dataset
 from upweight.adapters.host import imports_from
+from upweight.base.checks import yes_or_no
 from upweight.base.errors import AdapterError, DataLossWarning, WeightingError
 from upweight.base.files import atomic_target
 from upweight.data.columns import Column
@@ -64,7 +65,7 @@ def write_weights(
     """
     storage = _checked(source).storage
     known = storage.metadata.get(_RECORD, {})
-    if known.get(key) is not None and not overwrite:
+    if not yes_or_no("overwrite", overwrite, error=AdapterError) and known.get(key) is not None:
         raise AdapterError(f"{source.id}: there are weights {key!r} already; choose another key, or overwrite=True")
     weights = episode_weights(source, weighting)
     (first,) = storage.get_episode_metadata([0])
@@ -159,7 +160,7 @@ def _path_for(dataset_id: str, overwrite: bool) -> Path:
             f"expected an id like 'mixes/hopper-v0' (a namespace, a name, a version), found {dataset_id!r}"
         ) from None
     path = Path(get_dataset_path(dataset_id))
-    if path.exists() and not overwrite:
+    if not yes_or_no("overwrite", overwrite, error=AdapterError) and path.exists():
         raise AdapterError(
             f"{path}: there is a dataset {dataset_id!r} already; choose another version, or overwrite=True"
         )

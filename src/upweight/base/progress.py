@@ -13,6 +13,8 @@ from contextlib import contextmanager, nullcontext
 from contextvars import ContextVar
 from typing import TextIO, TypeVar
 
+from upweight.base.checks import yes_or_no
+
 Listener = Callable[[str, int, int, str], None]
 Item = TypeVar("Item")
 
@@ -54,7 +56,8 @@ def showing(wanted: bool | None) -> Iterator[None]:
     stream = sys.stdout if in_notebook else sys.stderr  # notebooks show errors in red
     if wanted is None:
         wanted = (_listener.get() is None and (in_notebook or stream.isatty())) or None
-    with nullcontext() if wanted is None else listening(ProgressBar(stream, active=wanted)):
+    shown = None if wanted is None else ProgressBar(stream, active=yes_or_no("progress", wanted))
+    with nullcontext() if shown is None else listening(shown):
         yield
 
 

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple, Unpack
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from upweight.base.checks import finite_number
+from upweight.base.checks import finite_number, whole_number
 from upweight.base.errors import DatasetError, naming_memory
 from upweight.base.text import Shown
 from upweight.data import table, trajectories, validate
@@ -381,6 +381,7 @@ class Dataset(Shown):
     def split(self, fraction: float, *, seed: int) -> tuple["Dataset", "Dataset"]:
         """Two disjoint random parts by episodes; the first gets ``round(fraction * N)``, each at least one."""
         fraction = finite_number(f"{self.source}: fraction", fraction, above=0, below=1, error=DatasetError)
+        seed = whole_number(f"{self.source}: seed", seed, least=0, error=DatasetError)
         if self.num_episodes < 2:
             raise DatasetError(f"{self.source}: expected at least two episodes to split, found {self.num_episodes}")
         size = min(max(1, round(fraction * self.num_episodes)), self.num_episodes - 1)

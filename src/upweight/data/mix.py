@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from upweight.base.checks import finite_number, whole_number
+from upweight.base.checks import finite_number, whole_number, yes_or_no
 from upweight.base.errors import DatasetError
 from upweight.data.columns import Column, ConcatenatedColumn, ShiftedColumn
 from upweight.data.dataset import Dataset
@@ -106,6 +106,7 @@ def mix(
     fraction = finite_number("fraction", fraction, least=0, most=1, error=DatasetError)
     num_steps = whole_number("num_steps", num_steps, least=1, error=DatasetError)
     seed = whole_number("seed", seed, least=0, error=DatasetError)
+    replace = yes_or_no("replace", replace, error=DatasetError)
     good, poor = as_dataset(good), as_dataset(poor)
     rng_good, rng_poor = np.random.default_rng(seed).spawn(2)
     good_target = round(fraction * num_steps)

@@ -7,6 +7,7 @@ from typing import Any
 
 from numpy.typing import ArrayLike, NDArray
 
+from upweight.base.checks import yes_or_no
 from upweight.base.errors import DatasetError
 from upweight.base.lab import from_lab
 from upweight.base.names import closest
@@ -79,7 +80,7 @@ def load(
     if steps is not None or seed is not None or workers is not None:
         shown = text or f"the {type(name).__name__}"
         raise DatasetError(f"{shown}: steps, seed and workers are for datasets made by name, such as hopper-expert")
-    if guard and text is not None:
+    if yes_or_no("guard", guard, error=DatasetError) and text is not None:
         named = {
             key: value
             for key, value in given.items()

@@ -20,7 +20,7 @@ from typing import Any
 import numpy as np
 
 from upweight import __version__
-from upweight.base.checks import whole_number
+from upweight.base.checks import whole_number, yes_or_no
 from upweight.base.errors import DatasetError
 from upweight.base.files import clear_leftovers, naming, read_json, replace_folder, restore_folder, write_json
 from upweight.base.locks import hold
@@ -210,6 +210,7 @@ def pack(
         >>> uw.pack([ds, ds], "both.packed").num_episodes
         16
     """
+    verify = yes_or_no("verify", verify, error=DatasetError)
     planned = plan_packing(sources, folder, dtype=dtype, workers=workers, overwrite=overwrite, **reading)
     return planned.write(verify=verify)
 
@@ -225,6 +226,7 @@ def plan_packing(
 ) -> Packing:
     """Open all sources and compare them; nothing is written."""
     target, given = Path(folder), list(sources) if isinstance(sources, list | tuple) else [sources]
+    overwrite = yes_or_no("overwrite", overwrite, error=DatasetError)
     restore_folder(target)  # which may be a source too
     _check_target(target, overwrite)
     if not given or (dtype is not None and dtype not in DTYPES):

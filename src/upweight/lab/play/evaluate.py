@@ -10,7 +10,7 @@ from typing import Any, overload
 import numpy as np
 from numpy.typing import NDArray
 
-from upweight.base.checks import whole_number
+from upweight.base.checks import whole_number, yes_or_no
 from upweight.base.errors import RolloutError, UpweightWarning
 from upweight.base.text import Shown
 from upweight.data.reference_scores import find_reference_scores, normalize_returns
@@ -146,6 +146,7 @@ def evaluate(
     given: Sequence[Any] = [policies] if isinstance(policies, Policy | str | Path) else list(policies)
     seeds: list[Any] = list(seed) if _is_list(seed) and not single else [seed] * len(given)  # type: ignore[arg-type]
     _check_numbers([episodes], seeds or [seed])
+    stochastic = yes_or_no("stochastic", stochastic, error=RolloutError)
     episodes, seeds = int(episodes), [int(each) for each in seeds]
     if len(seeds) != len(given):
         raise RolloutError(f"seed: expected one number, or one for each of {len(given)} policies, found {len(seeds)}")
@@ -211,6 +212,7 @@ class Evaluator:
                 )
         env_ids, episodes, seeds = (self._of_each(name, range(num_runs)) for name in ("env_id", "episodes", "seed"))
         _check_numbers(episodes, seeds)
+        yes_or_no("last", self.last, error=RolloutError)
         for env_id in set(env_ids):
             spaces = environment_spaces(env_id)
             _check_fit(spaces, env_id, "a policy of this training", observation_size, action_size, is_discrete)

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from upweight.base.checks import yes_or_no
 from upweight.base.errors import DatasetError
 from upweight.base.files import atomic_target, write_json
 from upweight.base.text import Grid, as_html, number, table
@@ -224,6 +225,7 @@ def check_output(path: Path, *, overwrite: bool) -> Path:
     """Before any work is done for it: nothing is replaced unasked. Gives the place of the policy."""
     if path.suffix != ".json":
         raise DatasetError(f"{path}: the choice is written as JSON; give a name that ends in .json")
+    yes_or_no("overwrite", overwrite, error=DatasetError)
     beside = path.with_suffix(".safetensors")
     for each in (path, beside):
         if each.exists() and not overwrite:

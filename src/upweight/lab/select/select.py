@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from upweight.base.checks import whole_number
+from upweight.base.checks import whole_number, yes_or_no
 from upweight.base.errors import ConfigError
 from upweight.base.progress import showing
 from upweight.data.dataset import Dataset
@@ -81,6 +81,8 @@ def select(
         >>> print(found.policy, found.reason)  # doctest: +SKIP
     """
     seeds = whole_number("seeds", seeds, least=1, error=ConfigError)
+    seed = whole_number("seed", seed, least=0, error=ConfigError)
+    stochastic = yes_or_no("stochastic", stochastic, error=ConfigError)
     if episodes_allowed is not None:
         episodes_allowed = whole_number("episodes_allowed", episodes_allowed, least=1, error=ConfigError)
         if env is None:

@@ -20,6 +20,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, Self
 
+from upweight.base.checks import yes_or_no
 from upweight.base.errors import DatasetError
 from upweight.base.files import atomic_target, read_json, write_json
 from upweight.base.text import Shown
@@ -79,7 +80,7 @@ class Store(StoreReader):
     def __init__(self, path: str | Path, *, create: bool = False) -> None:
         self.path = Path(path)
         about = self.path / "store.json"
-        if create and not about.exists():
+        if yes_or_no("create", create, error=DatasetError) and not about.exists():
             _refuse_other_files(self.path)
             self.path.mkdir(parents=True, exist_ok=True)
             write_json(about, {"format": FORMAT_VERSION})

@@ -16,7 +16,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from upweight import __version__
-from upweight.base.checks import finite_number, whole_number
+from upweight.base.checks import finite_number, whole_number, yes_or_no
 from upweight.base.errors import ConfigError, UpweightWarning
 from upweight.base.optional import require
 from upweight.base.progress import report
@@ -53,6 +53,7 @@ class RayExecutor:
         name = "cpus_per_population (--cpus-per-population)"
         cpus = whole_number(name, self.cpus_per_population, least=1, error=ConfigError)
         object.__setattr__(self, "cpus_per_population", cpus)
+        yes_or_no("keep_policies", self.keep_policies, error=ConfigError)
         if self.gpus_per_population is not None:
             name = "gpus_per_population (--gpus-per-population)"
             gpus = finite_number(name, self.gpus_per_population, least=0, error=ConfigError)

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 import jax
 
-from upweight.base.checks import whole_number
+from upweight.base.checks import whole_number, yes_or_no
 from upweight.base.errors import ConfigError
 from upweight.base.text import size
 from upweight.data.dataset import Dataset
@@ -118,6 +118,7 @@ def make_plan(
     """
     if max_agents is not None:
         max_agents = whole_number("max_agents", max_agents, least=1, error=ConfigError)
+    stream = None if stream is None else yes_or_no("stream", stream, error=ConfigError)
     if dataset.num_steps > _MOST_STEPS:
         raise ConfigError(
             f"{dataset.source}: training numbers steps in 32 bits and takes at most {_MOST_STEPS:,} of them, found "

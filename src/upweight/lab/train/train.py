@@ -15,7 +15,7 @@ import jax
 from numpy.typing import ArrayLike
 
 from upweight.base.background import Background
-from upweight.base.checks import whole_number
+from upweight.base.checks import whole_number, yes_or_no
 from upweight.base.errors import ConfigError, UpweightError, UpweightWarning, naming_memory
 from upweight.base.interrupts import Interrupts, interrupts_wait
 from upweight.base.progress import report, showing
@@ -170,6 +170,7 @@ def train(
     callbacks = tuple(callbacks)
     if evaluate_every is None and evaluate_with is not None:
         raise ConfigError("evaluate_with: needs evaluate_every, which says when; or play afterwards: uw.evaluate")
+    resume = yes_or_no("resume", resume, error=ConfigError)
     if output is None and (resume or deadline is not None):
         raise ConfigError("resume and a deadline need an output folder, with what was done until then")
     dataset, chosen = as_dataset(dataset), choose_devices(devices)
