@@ -1,6 +1,7 @@
 """Resampled datasets: uniform draws from them are weighted draws from the original."""
 
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -80,6 +81,22 @@ def test_a_size_that_loses_too_much_is_refused() -> None:
 def test_bad_options(options: dict[str, float], message: str) -> None:
     with pytest.raises(uw.AdapterError, match=message):
         uw.resample(steps_of_two(), "uniform", **options)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("weighting", "described"),
+    [
+        ("rw", {"name": "rw", "temperature": 0.1}),
+        (uw.ReturnWeighting(0.5), {"name": "rw", "temperature": 0.5}),
+        (uw.AdvantageWeighting(baseline=lambda starts, returns: 0 * returns), {"name": "aw"}),
+        (lambda ds: ds.returns + 1, {"name": "given"}),
+        ([1, 2, 3, 4], {"name": "given"}),
+    ],
+)
+def test_its_metadata_name_the_weighting(weighting: Any, described: dict[str, Any]) -> None:
+    """The same in every process: a function has an address in memory, which is nobody's name."""
+    made = uw.resample(steps_of_two(), weighting, may_lose=0.99)
+    assert made.metadata["resample"]["weighting"] == described
 
 
 def test_incomplete_episodes_are_left_out_and_files_keep_the_copies(tmp_path: Path) -> None:

@@ -8,15 +8,18 @@ Uniform draws from its steps are then weighted draws from the steps of the origi
 with :math:`n_i` copies of episode i, :math:`T_i` trainable steps in it and :math:`c = \text{steps} / \sum_j w_j T_j`.
 """
 
+from typing import Any
+
 import numpy as np
 from numpy.typing import NDArray
 
 from upweight.adapters.draws import GivenWeighting, checked_seed, episode_weights
 from upweight.base.checks import finite_number, whole_number
-from upweight.base.errors import AdapterError
+from upweight.base.errors import AdapterError, WeightingError
 from upweight.data.dataset import Dataset
 from upweight.data.given import AnyDataset, as_dataset
 from upweight.data.statistics import effective_episodes
+from upweight.weightings.registry import make_weighting
 from upweight.weightings.weighting import Weighting
 
 _LOSS = 0.1  # of effective episodes, that nobody has to allow
@@ -68,7 +71,7 @@ def resample(
     resampled = data.subset(order[np.argsort(which_copy, kind="stable")])  # all first copies, all second ones, ...
     return resampled.with_metadata(
         resample={
-            "weighting": weighting.to_dict() if isinstance(weighting, Weighting) else str(weighting)[:80],
+            "weighting": _described(make_weighting(weighting) if isinstance(weighting, str) else weighting),
             "seed": seed,
             "steps": int(resampled.num_transitions.sum()),
             "distinct_episodes": int((copies > 0).sum()),
@@ -77,6 +80,16 @@ def resample(
             "effective_episodes_of_weights": effective,
         }
     )
+
+
+def _described(weighting: Any) -> dict[str, Any]:
+    """Name and settings; "given" for arrays and functions, and the name alone where a setting cannot be written as JSON."""
+    if not isinstance(weighting, Weighting):
+        return {"name": "given"}
+    try:
+        return weighting.to_dict()
+    except WeightingError:
+        return {"name": weighting.name}
 
 
 def _copies(expected: NDArray[np.float64], rng: np.random.Generator) -> NDArray[np.int64]:
