@@ -14,6 +14,7 @@ import pytest
 import upweight as uw
 from support.datasets import assert_same, random_dataset
 from upweight.data.given import as_dataset
+from upweight.io.weights_file import save_weights
 
 FRAME: dict[str, Any] = {
     "episode": [0, 0, 1, 1, 2],
@@ -33,12 +34,20 @@ def save(source: Any) -> list[str]:
         return uw.save(source, Path(folder) / "log.npz")
 
 
+def load_weights(source: Any) -> Any:
+    dataset = uw.load(source)
+    with TemporaryDirectory() as folder:
+        save_weights(Path(folder) / "weights.npz", uw.Uniform()(dataset), dataset)
+        return uw.load_weights(Path(folder) / "weights.npz", source)
+
+
 TAKERS: dict[str, Callable[[Any], Any]] = {
     "load": uw.load,
     "inspect": uw.inspect,
     "suggest": uw.suggest,
     "explore": uw.explore,
     "save": save,
+    "load_weights": load_weights,
     "batches": lambda source: next(uw.batches(source, "rw", 4)),
     "resample": lambda source: uw.resample(source, "uniform"),
     "concat": lambda source: uw.concat([source]),

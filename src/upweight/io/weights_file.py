@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 from upweight.base.errors import DatasetError
 from upweight.base.files import atomic_target
 from upweight.data.dataset import Dataset
+from upweight.data.given import AnyDataset, as_dataset
 from upweight.data.validate import as_weights
 from upweight.io.npz_members import member_names, read_member
 
@@ -20,7 +21,7 @@ def save_weights(path: Path, weights: NDArray[np.float64], dataset: Dataset) -> 
         np.savez(target, weights=weights, lengths=dataset.num_transitions, returns=returns)
 
 
-def load_weights(path: str | os.PathLike[str], dataset: Dataset) -> NDArray[np.float64]:
+def load_weights(path: str | os.PathLike[str], dataset: AnyDataset) -> NDArray[np.float64]:
     """Weights [N] of the dataset's episodes from a file of ``upweight weights`` or of the explorer page.
 
     A file of other data is refused: it keeps trainable steps and returns of the episodes it was made for.
@@ -30,7 +31,7 @@ def load_weights(path: str | os.PathLike[str], dataset: Dataset) -> NDArray[np.f
         >>> uw.load_weights("weights.npz", ds)[:2]
         array([0.125, 0.125])
     """
-    path = Path(path)
+    path, dataset = Path(path), as_dataset(dataset)
     if not path.exists():
         raise DatasetError(f"{path}: no such file")
     if not {"weights", "lengths", *(["returns"] * dataset.has_rewards)} <= member_names(path):
@@ -43,6 +44,6 @@ def load_weights(path: str | os.PathLike[str], dataset: Dataset) -> NDArray[np.f
     if not same or (returns is not None and not np.allclose(returns, dataset.returns, rtol=1e-9, equal_nan=True)):
         raise DatasetError(
             f"{path}: holds weights of other data: {len(lengths):,} episodes, and {dataset.source} has "
-            f"{dataset.num_episodes:,}, or they have other lengths or returns; make the weights anew"
+            f"{dataset.num_episodes:,}, or they have other lengths or returns; make the weights again"
         )
     return as_weights(weights, count=dataset.num_episodes, what=f"episode of {dataset.source}")
