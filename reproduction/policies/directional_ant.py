@@ -25,16 +25,20 @@ from numpy.typing import NDArray
 from reproduction.policies.snapshots import read_progress
 from upweight.base.files import write_json
 from upweight.base.optional import installed_versions
-from upweight.lab.play.ant import SEEN, STATE_SIZE, VIEW_SIZE, Ant, is_upright, own_view
+from upweight.lab.play.ant import STATE_SIZE, VIEW_SIZE, Ant, own_view
 from upweight.lab.play.evaluate import evaluate
 from upweight.lab.play.mazes import MAZES, maze_id
 from upweight.lab.recipes.ladder import WALKER
 from upweight.policies.policy import Policy
 from upweight.policies.safetensors_file import read_safetensors
 
+# Entries of the state and the view after it that a walker is told. It gets no place and no heading, so it walks alike everywhere
+# and in every direction.
+SEEN = (2, *range(7, 15), *range(17, STATE_SIZE + VIEW_SIZE))
 _STEPS_PER_DIRECTION = 100
 _STEPS_PER_EPISODE = 1000
 _NOISE = 0.2
+_STEP_SECONDS = 0.1
 
 
 class DirectionalAnt(gymnasium.Env[Any, Any]):  # type: ignore[misc]
@@ -60,7 +64,7 @@ class DirectionalAnt(gymnasium.Env[Any, Any]):  # type: ignore[misc]
         if self.steps % _STEPS_PER_DIRECTION == 0:
             self._turn()
         fallen, late = not is_upright(self.state), self.steps >= _STEPS_PER_EPISODE
-        return self._observation(), float(moved) / self.ant.step_seconds, fallen, late, {}
+        return self._observation(), float(moved) / _STEP_SECONDS, fallen, late, {}
 
     def _turn(self) -> None:
         angle = self.np_random.uniform(-math.pi, math.pi)
@@ -69,6 +73,12 @@ class DirectionalAnt(gymnasium.Env[Any, Any]):  # type: ignore[misc]
     def _observation(self) -> NDArray[np.float32]:
         whole = np.concatenate([self.state, own_view(self.state, self.direction)])
         return whole[list(SEEN)].astype(np.float32)
+
+
+def is_upright(state: NDArray[np.float64]) -> bool:
+    """Neither fallen, nor thrown up, nor on its back."""
+    w, x, y, z = (float(value) for value in state[3:7])
+    return 0.2 <= state[2] <= 1.0 and w * w + z * z > x * x + y * y
 
 
 def make() -> DirectionalAnt:

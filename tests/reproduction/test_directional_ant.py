@@ -5,10 +5,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from reproduction.policies.directional_ant import DirectionalAnt, main
+from reproduction.policies.directional_ant import SEEN, DirectionalAnt, is_upright, main
 from reproduction.policies.training import Plan, Training
 from upweight.base.files import read_json
-from upweight.lab.play.ant import SEEN, STATE_SIZE, VIEW_SIZE
+from upweight.lab.play.ant import STATE_SIZE, VIEW_SIZE, Ant
 from upweight.policies.policy import load_policy
 
 
@@ -25,6 +25,15 @@ def test_the_reward_is_the_speed_along_the_direction() -> None:
     assert environment.direction != directions[0]  # after 100 steps
     again = DirectionalAnt()
     assert np.array_equal(again.reset(seed=5)[0], environment.reset(seed=5)[0])
+
+
+def test_an_ant_on_its_back_is_not_upright() -> None:
+    state = Ant().reset(np.random.default_rng(0))
+    assert is_upright(state)
+    state[3:7] = 0, 1, 0, 0
+    assert not is_upright(state)
+    state[3:7], state[2] = (1, 0, 0, 0), 0.1
+    assert not is_upright(state)
 
 
 @pytest.mark.slow

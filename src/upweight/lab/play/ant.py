@@ -17,8 +17,6 @@ from upweight.base.optional import require
 # Positions [15]: x, y, z, quaternion, 8 joints; velocities [14]: linear 3 (of the world), angular 3 (of the torso), 8 joints.
 STATE_SIZE = 29
 VIEW_SIZE = 7  # what `own_view` adds
-# Of a state and the view after it: what a walker is told. No place, no heading: it walks alike everywhere and in every direction.
-SEEN = (2, *range(7, 15), *range(17, STATE_SIZE + VIEW_SIZE))
 _FRAMES_PER_STEP = 5
 _RESET_NOISE = 0.1
 Vector = NDArray[np.float64]
@@ -52,10 +50,6 @@ class Ant:
     def state(self) -> Vector:
         return np.concatenate([self.data.qpos, self.data.qvel])
 
-    @property
-    def step_seconds(self) -> float:
-        return float(self.model.opt.timestep) * _FRAMES_PER_STEP
-
 
 def own_view(state: Vector, direction: tuple[float, float]) -> list[float]:
     """[7] as the ant sees it: where up is (3), its velocity over the ground (2) and a direction (2), ahead and to the left."""
@@ -70,12 +64,6 @@ def own_view(state: Vector, direction: tuple[float, float]) -> list[float]:
         return cosine * east + sine * north, cosine * north - sine * east
 
     return [*up, *turned(float(state[15]), float(state[16])), *turned(*direction)]
-
-
-def is_upright(state: Vector) -> bool:
-    """Neither fallen, nor thrown up, nor on its back."""
-    w, x, y, z = (float(value) for value in state[3:7])
-    return 0.2 <= state[2] <= 1.0 and w * w + z * z > x * x + y * y
 
 
 def _xml(walls: Iterable[Box]) -> str:
