@@ -210,7 +210,7 @@ class TestParquet:
 
     def test_without_one_the_error_names_the_ways_in(self, frame: pa.Table, tmp_path: Path) -> None:
         pq.write_table(frame, tmp_path / "icu.parquet")
-        with pytest.raises(uw.DatasetError, match=r"the file has age, alive, dose, .*--episode .*TOML file beside it"):
+        with pytest.raises(uw.DatasetError, match=r"the file has age, alive, dose, .*--episode .*TOML file next to it"):
             uw.load(tmp_path / "icu.parquet")
 
     def test_vectors_and_dictionaries(self, tmp_path: Path) -> None:
@@ -264,12 +264,12 @@ class TestToml:
         [
             (
                 'episode = "stay_id"\n',
-                r"icu.toml: expected what is said about icu.csv under a head of its own: \[table\]",
+                r"icu.toml: expected the layout of icu.csv under the head \[table\]",
             ),
             ('[table]\nepisodes = "stay_id"\n', "icu.toml: a table has no 'episodes'; did you mean 'episode'"),
             ("[table]\nepisode = 3\n", "icu.toml: episode: expected the name of a column, found 3"),
             ("[table\n", "icu.toml: cannot read what it says"),
-            ("table = 3\n", r"under a head of its own: \[table\]"),
+            ("table = 3\n", r"under the head \[table\]"),
         ],
     )
     def test_mistakes_are_named(self, icu: Path, text: str, message: str) -> None:

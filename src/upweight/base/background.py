@@ -1,4 +1,4 @@
-"""Work beside the caller's own: simulators play and checkpoints are written while the device trains."""
+"""Work in a second thread: simulators play and checkpoints are written while the device trains."""
 
 import threading
 from collections.abc import Callable
@@ -23,7 +23,7 @@ class Background:
         self.add(work)
 
     def add(self, work: Callable[[], None]) -> None:
-        """Let ``work`` follow what is under way, unless that fails."""
+        """Run ``work`` after the work under way, unless that fails."""
         if not self.is_busy:
             self.wait()
         before = self._thread
@@ -34,14 +34,14 @@ class Background:
                     before.join()
                 if self._error is None and not self._dropped:
                     work()
-            except BaseException as error:  # of any kind: it is raised again where somebody waits
+            except BaseException as error:  # every kind: `wait` raises it again
                 self._error = error
 
         self._thread = threading.Thread(target=do, daemon=True)
         self._thread.start()
 
     def drop(self) -> None:
-        """Forget what has not begun yet; from now on nothing does."""
+        """Drop the work that has not begun; no other work begins after this call."""
         self._dropped = True
 
     def wait(self) -> None:

@@ -23,17 +23,17 @@ _KINDS = {  # what it is: its folders, and the names of all that we (and JAX for
 
 
 class CacheEntry(NamedTuple):
-    """A folder of the cache, as far as it is ours."""
+    """One folder of the cache, with the files in it that this package wrote."""
 
     name: str  # its path in the cache folder
     kind: str
     folder: Path
-    paths: list[Path]  # ours in it
+    paths: list[Path]  # the files and folders in it that we wrote
     size: int  # bytes
     last_used: float  # as time.time() tells it
 
     def remove(self) -> None:
-        """Remove it; what somebody else put there stays."""
+        """Remove our files, and the folder if nothing else is in it."""
         for path in self.paths:
             if path.is_dir():
                 shutil.rmtree(path)

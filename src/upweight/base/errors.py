@@ -65,7 +65,7 @@ class DataLossWarning(UpweightWarning):
 
 @contextmanager
 def collecting_warnings() -> Iterator[list[str]]:
-    """Our own warnings of the block, as a list that is complete at its end; those of others are given as ever."""
+    """Collect our own warnings of the block in a list, complete at its end; other warnings are shown as usual."""
     found: list[str] = []
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always", UpweightWarning)
@@ -87,8 +87,8 @@ def naming_memory(what: str) -> Iterator[None]:
             raise
         needed = " ".join(str(error).split()) or "more than there is"  # NumPy says how much, and of what shape
         raise DatasetError(
-            f"{what}: not enough memory ({needed}). Pack the data with `upweight pack` or uw.pack, and use the packed folder in "
-            "their place: it is read some rows at a time (float16 halves it); or use fewer episodes, or train "
+            f"{what}: not enough memory ({needed}). Pack the data with `upweight pack` or uw.pack, and use the packed "
+            "folder instead: it is read some rows at a time (float16 halves it); or use fewer episodes, or train "
             "fewer agents at a time"
         ) from None
 

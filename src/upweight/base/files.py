@@ -19,7 +19,7 @@ _WORKSHOP = ".upweight-"  # a name that nobody else gives to a folder
 
 @contextmanager
 def atomic_target(path: Path, *, overwrite: bool = False) -> Iterator[Path]:
-    """A path beside ``path`` to write to; it takes the place of ``path`` when the block ends well, else is removed.
+    """A temporary path to write to. It is renamed to ``path`` if the block succeeds, and removed if it fails.
 
     The block may make it a file or a folder. An existing file is replaced. An existing folder is refused, or replaced by a
     folder with ``overwrite``.

@@ -1,4 +1,4 @@
-"""Ctrl-C during work that cannot be called back: answered at once, heeded where the work can be left.
+"""Ctrl-C during work that cannot be cancelled: answered at once, obeyed where the work can stop.
 
 What XLA compiles or computes goes on whatever Python does, and Python itself hears of a signal only when that is done; a program
 that ends while XLA's threads are at it may crash. So a thread listens, and the work asks now and then.
@@ -13,7 +13,7 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 from typing import Any
 
-Answer = Callable[[int, str], None]  # told, in a thread of its own, how often Ctrl-C was pressed and what comes of it
+Answer = Callable[[int, str], None]  # called in its own thread with the number of presses and a message for the user
 _SIGNALS = (signal.SIGINT, signal.SIGTERM)
 _log = logging.getLogger("upweight")
 
@@ -119,7 +119,7 @@ def interrupts_wait(message: str) -> Iterator[Interrupts]:
 
 
 def _listen(signals: socket.socket, answer: Answer, message: str) -> None:
-    """The numbers of signals arrive as bytes, whatever the main thread is at, until the other end is closed."""
+    """Read signal numbers, one byte each, until the other end is closed; the main thread may be busy."""
     presses = 0
     while numbers := signals.recv(64):
         for _ in range(sum(numbers.count(number) for number in _SIGNALS)):

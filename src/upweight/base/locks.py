@@ -33,7 +33,7 @@ else:
 
 
 def hold(path: Path) -> IO[str] | None:
-    """The lock on a file (which is made if need be), ours until what is returned is closed; None if somebody else has it."""
+    """Take the lock on a file, which is created if missing. Close the result to release it; None: another process has it."""
     file = path.open("a")
     if _lock(file, wait=False):
         return file
@@ -43,7 +43,7 @@ def hold(path: Path) -> IO[str] | None:
 
 @contextmanager
 def locked(path: Path) -> Iterator[None]:
-    """Wait for the lock on a file (which is made if need be), and hold it."""
+    """Wait for the lock on a file, which is created if missing, and hold it for the block."""
     with path.open("a") as file:
         _lock(file, wait=True)
         yield

@@ -35,7 +35,7 @@ def listening(listener: Listener) -> Iterator[None]:
 
 
 def report(description: str, done: int, total: int, detail: str = "") -> None:
-    """Tell the listener (if any) how far the work is; ``detail`` is what else is worth showing."""
+    """Tell the listener (if any) how far the work is; ``detail`` is shown after it."""
     listener = _listener.get()
     if listener is not None:
         listener(description, done, total, detail)
@@ -90,7 +90,7 @@ class ProgressBar:
             self._write("")
 
     def _write(self, line: str) -> None:
-        """Over the last one; with spaces, because notebooks know no codes for that."""
+        """Overwrite the last line, padded with spaces, because notebooks ignore terminal codes."""
         self._stream.write(f"\r{line.ljust(self._width)}" if line else f"\r{' ' * self._width}\r")
         self._stream.flush()
         self._width = len(line)
@@ -116,7 +116,7 @@ class ProgressLog:
 
 
 class _Pace:
-    """Of one piece of work, judged from its first advance on, which may include a compilation."""
+    """The speed of one piece of work. The first advance is left out, as it may include a compilation."""
 
     def __init__(self, now: float) -> None:
         self.began = now

@@ -74,7 +74,7 @@ def _remove(arguments: argparse.Namespace) -> None:
 
 
 def _chosen(arguments: argparse.Namespace) -> list[CacheEntry]:
-    """The entries to remove; nothing is unless one way of saying which was used."""
+    """The entries to remove. Exactly one of names, ``--all`` and ``--older-than`` must be given."""
     if [bool(arguments.names), arguments.all, arguments.older_than is not None].count(True) != 1:
         raise ConfigError(
             "upweight cache remove: expected names, or --all, or --older-than DAYS, and one of these only"

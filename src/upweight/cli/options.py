@@ -119,7 +119,7 @@ def reading_help() -> str:
     return parser.format_help()
 
 
-_TABLE_HELP = {  # of the options for tables, beside those of CHOICES
+_TABLE_HELP = {  # help of the options for tables
     "episode": "what tells episodes apart",
     "observations": "the observations: age,hr or, for a common beginning, vital (vital_1, vital_2, ...)",
     "actions": "the actions, one column or several",
@@ -153,7 +153,7 @@ def add_writing(parser: argparse.ArgumentParser, *, required: bool = True) -> No
 
 
 class _Points(argparse.Action):
-    """One number: of updates between two points; several: the points."""
+    """One number means updates between two points; several are the points."""
 
     def __call__(self, parser: Any, namespace: argparse.Namespace, value: Any, option: str | None = None) -> None:
         known = getattr(namespace, self.dest)
@@ -169,19 +169,19 @@ def add_evaluate_every(parser: argparse._ActionsContainer, what: str) -> None:
         action=_Points,
         metavar="UPDATES",
         help=f"evaluate {what} on the way too, every so many updates (given several times: after so many, and so many, ...), and "
-        "keep the best policy beside the last; the training "
+        "keep the best policy next to the last; the training "
         "is the same, and each point costs as much simulation as the final evaluation (20 to 120 s for 200 agents on 16 "
         "cores): beside the training on a GPU, in turn on a CPU",
     )
 
 
 def add_overwrite(parser: argparse.ArgumentParser) -> None:
-    """For every command that writes a file; :func:`check_free` acts on it."""
+    """Add ``--overwrite``, for every command that writes a file; :func:`check_free` reads it."""
     parser.add_argument("--overwrite", action="store_true", help="replace the file if there is one already")
 
 
 def check_free(path: Path | None, arguments: argparse.Namespace) -> None:
-    """Before any work is done for a file: nothing is replaced unasked."""
+    """Refuse to replace a file unless asked to; call it before any work."""
     if path is not None and path.is_file() and not arguments.overwrite:
         raise DatasetError(f"{path}: exists already; choose another name, or replace it with --overwrite")
 
@@ -254,7 +254,7 @@ def parse_settings(texts: Sequence[str], *, example: str) -> dict[str, Any]:
 
 
 def reading_options(arguments: argparse.Namespace) -> dict[str, Any]:
-    """What :func:`add_reading` asked, as options of ``load``."""
+    """The options of :func:`add_reading`, as arguments of ``load``."""
     return {
         "format": arguments.input_format,
         "horizon": arguments.horizon,

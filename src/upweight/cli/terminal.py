@@ -39,12 +39,12 @@ def print_error(message: str) -> None:
 
 
 def _print_line(text: str) -> None:
-    """On standard error, in the place of a progress bar if there is one."""
+    """Print on standard error, over the progress bar if there is one."""
     print(f"{_CLEAR_LINE if sys.stderr.isatty() else ''}{text}", file=sys.stderr, flush=True)
 
 
 def answer_interrupt(presses: int, message: str) -> None:
-    """Say what comes of Ctrl-C; whoever insists gets out, whatever the device is at."""
+    """Say what Ctrl-C will do. A repeated Ctrl-C ends the process at once, even while the device works."""
     if presses > 1:
         sys.stdout.flush()
         os._exit(INTERRUPTED)

@@ -40,7 +40,7 @@ class LinearBaseline:
     """
 
     def needs(self, observation_shape: tuple[int, ...]) -> int:
-        """Number of episodes from which on the initial observations are looked at: d + 2 for d features."""
+        """Fewest episodes for which the initial observations are read: d + 2 for d features."""
         return math.prod(observation_shape) + 2
 
     def __call__(self, initial_observations: NDArray[Any], returns: NDArray[np.float64]) -> NDArray[np.float64]:
@@ -113,7 +113,7 @@ class RidgeBaseline:
     def _fit(
         self, initial_observations: NDArray[Any], returns: NDArray[np.float64]
     ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-        """Values [N], and what each episode differs from its value when it is left out [N]."""
+        """Values [N], and the residual of each episode when it is left out of the fit [N]."""
         count, mean = len(returns), float(returns.mean())
         centred = returns - mean
         if count < 2:

@@ -20,7 +20,7 @@ from upweight.data.loaded_files import LoadedFiles
 
 Array = NDArray[Any]
 Index = NDArray[np.integer]
-_FEW = 100  # rows of which one is wanted, from which on the others are not read along
+_FEW = 100  # where fewer than one row in so many is wanted, only those are read
 ReadEpisode = Callable[[int, Index], Array]  # (number of the episode, some of its rows [K], ascending) -> [K, ...]
 
 
@@ -40,7 +40,7 @@ class Column(ABC):
         return self.shape[0]
 
     def __setstate__(self, state: dict[str, Any]) -> None:
-        """In another process, or as a copy: NumPy forgets that an array is read-only."""
+        """Restore a pickled or copied column; NumPy forgets that an array is read-only."""
         self.__dict__.update(state, _array=None if state["_array"] is None else read_only(state["_array"]))
 
     @property
@@ -219,9 +219,9 @@ class ShiftedColumn(Column):
 
 
 def by_group(index: Index, firsts: Index) -> list[tuple[int, Index]]:
-    """Of the groups of rows that begin at ``firsts`` [G], those that rows ``index`` [K] are in: each with places in ``index``.
+    """The groups that rows ``index`` [K] lie in, each with its places in ``index``, ordered by row.
 
-    The places of a group are in the order of its rows.
+    Group g has the rows from ``firsts[g]`` [G] to the next first.
     """
     order = np.argsort(index, kind="stable")
     groups = np.searchsorted(firsts, index[order], side="right") - 1

@@ -55,7 +55,7 @@ class Dataset(Shown):
     _returns: NDArray[np.float64] | None = None  # [N], where the file knows them already
     _initial_observations: NDArray[Any] | None = None  # [N, ...], likewise
     labels: NDArray[np.str_] | None = None  # [N] where each episode came from
-    num_actions: int | None = None  # of discrete actions: how many there are, where that is known
+    num_actions: int | None = None  # how many discrete actions there are, if known
     metadata: Mapping[str, Any] = field(default_factory=lambda: MappingProxyType({}))  # JSON-able
     source: str = "dataset"  # named in error messages
 
@@ -141,7 +141,7 @@ class Dataset(Shown):
         episodes apart), ``timestep`` (what orders an episode's rows, which then need not stand together) and ``label`` are a
         column each, and so are the flags ``terminated`` and ``truncated``: an end that is neither is truncated if there are
         no ``truncated`` flags. Without ``terminated`` an episode's last row ends it, as ``ends`` says ("terminated" or
-        "truncated"). ``missing_rewards="zero"`` takes empty rewards as 0. ``categories`` are columns of which the values are
+        "truncated"). ``missing_rewards="zero"`` takes empty rewards as 0. ``categories`` are columns whose values are
         numbered (actions) or become columns of 0 and 1 (observations), sorted, or in the order of a mapping {column: values};
         ``metadata["categories"]`` keeps them. An empty next observation in an episode's last row is not known. Columns
         that nothing is said about are looked for under the usual names (observation_..., action, reward, episode, done, ...).
@@ -326,17 +326,17 @@ class Dataset(Shown):
 
     @property
     def observation_shape(self) -> tuple[int, ...]:
-        """Of one observation: (11,) for a vector of 11 numbers, () for a single number."""
+        """The shape of one observation: (11,) for a vector of 11 numbers, () for a single number."""
         return self.columns["observations"].shape[1:]
 
     @property
     def action_shape(self) -> tuple[int, ...]:
-        """Of one action: (3,) for a vector of three numbers, () for a discrete choice."""
+        """The shape of one action: (3,) for a vector of three numbers, () for a discrete choice."""
         return self.columns["actions"].shape[1:]
 
     @property
     def is_out_of_core(self) -> bool:
-        """Whether observations stay in a memory-mapped file, of which rows are read as they are needed."""
+        """Whether observations stay in a memory-mapped file, whose rows are read as they are needed."""
         return self.columns["observations"].is_mapped
 
     def rows(self, name: str, index: NDArray[np.integer]) -> NDArray[Any]:
@@ -432,7 +432,7 @@ class Dataset(Shown):
         return self
 
     def check_files(self) -> None:
-        """An error where files that are still to be read have changed since they were loaded; reading asks by itself."""
+        """Raise an error if files that are still to be read have changed since ``load``. Every read checks this too."""
         for column in self.columns.values():
             column.check()
 

@@ -7,9 +7,7 @@ from typing import Any
 from upweight.data.dataset import Dataset
 
 AnyDataset = Dataset | str | os.PathLike[str] | Any  # Any: a frame, a dataset of Minari, a replay buffer of d3rlpy
-_READER = (
-    "upweight.io.loading"  # stands above this folder, so it is asked for by name, and only if something must be read
-)
+_READER = "upweight.io.loading"  # a higher layer: imported by name, and only if something must be read
 
 
 def as_dataset(source: AnyDataset) -> Dataset:

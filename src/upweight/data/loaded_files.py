@@ -9,13 +9,13 @@ from upweight.base.errors import DatasetError
 
 
 class LoadedFiles:
-    """Size and time of the last change of each file: they tell that somebody has written to it since."""
+    """Size and time of the last change of each file, to notice later changes."""
 
     def __init__(self, paths: Iterable[Path]) -> None:
         self._stamps = {path: stamp for path in paths if (stamp := _stamp(path)) is not None}
 
     def check(self) -> None:
-        """An error where a file has changed. One that was removed is none: its map stays, and a reader misses it itself."""
+        """Raise an error if a file has changed. A removed file is no error: its memory map stays, and a reader notices."""
         for path, (size, changed) in self._stamps.items():
             now = _stamp(path)
             if now is not None and now != (size, changed):

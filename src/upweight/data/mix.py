@@ -63,7 +63,7 @@ def agree(
     encodings = [each["categories"] for each in metadata if "categories" in each]
     if any(each != encodings[0] for each in encodings):
         raise DatasetError(
-            f"cannot join datasets of which columns have other categories: found {encodings[0]} and "
+            f"cannot join datasets whose columns have other categories: found {encodings[0]} and "
             f"{next(each for each in encodings if each != encodings[0])}; give each the same list of all of them"
         )
     joined = {

@@ -1,6 +1,6 @@
 """Rewards from one number per episode: a rating, or how far it got.
 
-All of an episode's score comes with its last step, so that :math:`G_i` is the score, whatever weights by returns then does.
+The last step gets the whole score as its reward, so that :math:`G_i` is the score, and weightings by return follow it.
 """
 
 from typing import Any

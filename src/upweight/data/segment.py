@@ -42,7 +42,7 @@ class Episodes:
             object.__setattr__(self, field.name, read_only(np.array(getattr(self, field.name))))
 
     def __reduce__(self) -> tuple[Any, ...]:
-        """A copy, or one in another process, is made like the first: NumPy would forget that the arrays are read-only."""
+        """Copy and unpickle through the constructor; NumPy would forget that the arrays are read-only."""
         return Episodes, tuple(getattr(self, field.name) for field in fields(self))
 
     def __len__(self) -> int:
@@ -68,7 +68,7 @@ class Episodes:
         return int(self.lengths.sum())
 
     def flags(self, first: int, last: int) -> NDArray[np.uint8]:
-        """Of the steps of episodes ``first`` to ``last``: LAST of its episode, TERMINATED, TRAINABLE (can be learned from)."""
+        """The bits LAST, TERMINATED and TRAINABLE (can be learned from) of each step of episodes ``first`` to ``last``."""
         span = slice(first, last)
         ends = np.cumsum(self.lengths[span])
         flags = np.full(ends[-1], TRAINABLE, np.uint8)

@@ -87,7 +87,7 @@ def weighted_return(weights: ArrayLike, returns: ArrayLike) -> float:
 
 
 def weighted_label_return(weights: ArrayLike, returns: ArrayLike, labels: NDArray[np.str_]) -> float:
-    r""":math:`\sum_i w_i \bar G_{l(i)}`: :func:`weighted_return` with the mean of its label in the place of each return.
+    r""":math:`\sum_i w_i \bar G_{l(i)}`: :func:`weighted_return` with each return replaced by the mean of its label.
 
     If labels name policies, that is what the policies drawn have on average, without the luck of the episodes drawn.
 
@@ -151,7 +151,7 @@ def mass_per_label(weights: ArrayLike, num_transitions: ArrayLike, labels: NDArr
 
 
 def early_share(weights: ArrayLike, lengths: ArrayLike, good: NDArray[np.bool_], *, first: int = 30) -> float:
-    r"""Of the first steps of episodes that are drawn, the share that is from good episodes.
+    r"""Share of good episodes among drawn steps that are within the first ``first`` of their episode.
 
     :math:`\sum_{i \in good} w_i \min(T_i, 30) / \sum_i w_i \min(T_i, 30)`. Every episode passes its beginning: poor episodes
     that are short and many have few of all steps, but most of these.

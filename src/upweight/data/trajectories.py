@@ -16,7 +16,7 @@ from upweight.data.columns import ArrayColumn, Column
 from upweight.data.segment import Episodes, segment
 from upweight.data.validate import as_array, as_flags, as_vector, check_step_array
 
-# In order of preference: robot logs have the simulator's ``states`` beside their ``obs``.
+# In order of preference: robot logs have both ``obs`` and the simulator's ``states``.
 NAMES = {
     "observations": ("observations", "obs", "states", "observation", "state"),
     "actions": ("actions", "acts", "action"),

@@ -99,7 +99,7 @@ def as_episodes(read: Callable[[str], NDArray[Any]], *, has_next: bool, source: 
         raise DatasetError(
             f"{source}: missing key 'next_observations', although 'final_known' says that some are known"
         )
-    return Episodes(lengths.astype(np.int64), **flags)  # in memory, whatever becomes of the file
+    return Episodes(lengths.astype(np.int64), **flags)  # copies in memory: the file may change or go
 
 
 def check_finite(array: NDArray[Any], *, key: str, source: str) -> None:
@@ -120,7 +120,7 @@ def check_finite(array: NDArray[Any], *, key: str, source: str) -> None:
 
 
 def check_flags(flags: Column | None, episodes: Episodes, *, source: str) -> None:
-    """Of steps, where a file has them beside those of its episodes: they must say the same."""
+    """Refuse stored flags of steps that contradict the flags of their episodes."""
     if flags is not None and not np.array_equal(flags.read(), episodes.flags(0, len(episodes))):
         raise DatasetError(
             f"{source}: flags of steps are not those of their episodes; the file is damaged: pack it again"

@@ -68,7 +68,7 @@ def as_text(values: Any) -> NDArray[np.object_]:
 
 
 def check_text(cells: NDArray[np.object_], *files: Path, key: str) -> None:
-    """Refuse strings [M] that would take too much as an array, in which each has the room of the longest."""
+    """Refuse strings [M] that would need too much memory as an array, where each takes as much as the longest."""
     longest = max((len(cell) for cell in cells if isinstance(cell, str)), default=0)
     check_claim(4 * longest * len(cells), *files, key=key)
 
@@ -96,7 +96,7 @@ def check_columns(claims: Mapping[str, int], names: Sequence[str], *files: Path)
 
 @contextmanager
 def open_columns(path: Path, names: Sequence[str]) -> Iterator[Any]:
-    """A ``ParquetFile`` of which these columns can be read; it has their text as Parquet keeps it, each string once."""
+    """A ``ParquetFile`` whose ``names`` can be read; text stays as Parquet stores it, each string once."""
     metadata = parquet_module().read_metadata(path)
     parts = check_columns(claimed_bytes(metadata), names, path)
     with parquet_module().ParquetFile(path, metadata=metadata, read_dictionary=parts) as file:
@@ -104,7 +104,7 @@ def open_columns(path: Path, names: Sequence[str]) -> Iterator[Any]:
 
 
 def read_columns(path: Path, names: Sequence[str]) -> Any:
-    """An Arrow table of some columns; Arrow's ``read_table`` makes room for others too, however long they claim to be."""
+    """An Arrow table of some columns only. Arrow's ``read_table`` allocates for others too, at the sizes they claim."""
     with open_columns(path, names) as file:
         return file.read(columns=list(names)).select(list(names))  # it also reads "name.more"
 
@@ -178,7 +178,7 @@ class Shards:
                     )
 
     def split(self, index: Index) -> Iterator[tuple[Path, int, int, Index, Index]]:
-        """Of every row group that has some of the rows ``index`` [m]: file, number, size, their places in it and in ``index``."""
+        """For each row group with some of the rows ``index`` [m]: file, number, size, rows in it, places in ``index``."""
         for number, places in by_group(index, self._firsts):
             first, end = self._firsts[number], self._firsts[number + 1]
             yield *self._groups[number], int(end - first), index[places] - first, places
@@ -199,7 +199,7 @@ class Shards:
 
 
 def _kind(kind: Any) -> str:
-    """A type in words, whatever its lists are called."""
+    """A type in words, without the names of list items."""
     pa = require("pyarrow", extra="parquet", purpose="working with Parquet files")
     depth = 0
     while pa.types.is_fixed_size_list(kind) or pa.types.is_list(kind) or pa.types.is_large_list(kind):

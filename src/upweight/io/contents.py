@@ -1,4 +1,4 @@
-"""What somebody's own file holds, and the way in for it: the helpful part of the message that no format knows it."""
+"""What an unknown file holds and how to load it: the helpful part of the error that no format recognises it."""
 
 import json
 import re
@@ -12,7 +12,7 @@ _MOST_TEXT = 1 << 12
 
 
 def describe(path: Path) -> str:
-    """A sentence or two; empty where nothing can be told."""
+    """A sentence or two; empty if the content is unknown."""
     if path.is_dir():
         return f" It holds {listed(entry.name for entry in path.iterdir())}; name the file that has the data."
     if starts_with(path, b"\x80") or path.suffix.lower() in {".pkl", ".pickle"}:
@@ -50,7 +50,7 @@ def _describe_text(path: Path) -> str:
 
 
 def _json_keys(path: Path) -> set[str]:
-    """Of the first object in a file of JSON, of JSON lines or of a list; empty if it is something else."""
+    """Keys of the first object in JSON, JSON lines or a JSON list; empty for anything else."""
     with path.open("rb") as file:
         start = file.read(_MOST_BYTES)
     if start.lstrip()[:1] not in {b"{", b"["}:

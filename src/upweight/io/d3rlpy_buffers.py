@@ -86,7 +86,7 @@ def _episodes_of(source: Any) -> list[Any]:
 
 
 def _check_episode(episode: Any, number: int, first: Any) -> None:
-    """Refuse what d3rlpy would take and then trip over, or silently read past."""
+    """Refuse episodes that d3rlpy would accept and then fail on, or read wrongly without an error."""
     size, parts = episode.size(), _parts(episode)
     fits = episode.actions.ndim == 2 and episode.rewards.shape == (size, 1)
     if size < 1 or not fits or not all(part.ndim > 1 and len(part) >= size for part in parts):

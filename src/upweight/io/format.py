@@ -2,8 +2,8 @@
 
 To add one, write a file in this folder with a module-level ``FORMAT = Format(...)``. ``load``, ``save``, the command
 line and the contract tests pick it up. Third-party packages are imported inside functions, through
-:func:`~upweight.base.optional.require`. A module-level ``IN_MEMORY = Format(...)`` is for the objects of a library, in the place
-of paths.
+:func:`~upweight.base.optional.require`. A module-level ``IN_MEMORY = Format(...)`` reads objects of a library
+instead of paths.
 """
 
 from collections.abc import Callable, Iterable, Iterator
@@ -35,14 +35,14 @@ class Format:
     suffixes: tuple[str, ...] = ()  # that ``save`` maps to this format
     lossless: bool = False  # a round trip gives back every bit of the dataset
     needs_rewards: bool = False  # there is no writing a dataset without
-    flags: Callable[[Any, str], Any] | None = None  # of a name: 0 and 1, of steps [M] or episodes [N]
-    # Those that hold the data: a change of one is noticed.
+    flags: Callable[[Any, str], Any] | None = None  # flags(path, name): 0 and 1 per step [M] or episode [N]
+    # The files that hold the data; a change of one is noticed.
     files: Callable[[Any], Iterable[Path]] = lambda source: [source] if isinstance(source, Path) else []
 
 
 @contextmanager
 def reading(path: Path | str, what: str) -> Iterator[None]:
-    """Turn whatever a library throws at a bad file into one :class:`DatasetError` that names the file.
+    """Turn any exception of a library into one :class:`DatasetError` that names the file.
 
     Pipes and devices are refused: to open one may take for ever.
     """
@@ -55,7 +55,7 @@ def reading(path: Path | str, what: str) -> Iterator[None]:
         raise
     except FileNotFoundError:
         raise DatasetError(
-            f"{path}: cannot read {what}: the file is no longer there; put it back, or load what is left anew"
+            f"{path}: cannot read {what}: the file is no longer there; put it back, or load the dataset again"
         ) from None
     except Exception as error:
         text = " ".join(str(error).split())[:200] or type(error).__name__
@@ -75,7 +75,7 @@ def listed(names: Iterable[str]) -> str:
 
 
 def losses(dataset: Dataset, *kinds: str) -> list[str]:
-    """In words, those of the ``kinds`` of things without a place in a layout that the dataset has."""
+    """What a layout without a place for ``kinds`` loses of this dataset, in words."""
     cut, dropped = int((~dataset.complete).sum()), int((dataset.num_transitions < dataset.lengths).sum())
     found = {
         "labels": (dataset.labels is not None, "labels"),

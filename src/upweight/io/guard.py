@@ -1,4 +1,4 @@
-"""A look at HDF5 and at Minari's folders in a process of its own, which may crash or hang in our place.
+"""Check HDF5 files and Minari's folders in a separate process, which may crash or hang instead of ours.
 
 libhdf5 segfaults on some damaged files and never returns from others, and Arrow segfaults on some of its own format (Minari has
 them); no exception comes of either. :func:`look_first` reads in a process what the reader reads at once, and the first and last
@@ -31,7 +31,7 @@ SILENCE_SECONDS = 10.0
 # read at once (rewards, flags) is a small part of a file, and packed 64 to 1 only where all of it is.
 _MEMORY_FLOOR_BYTES = 2 << 30
 _MEMORY_RATIO = 64
-_REFUSED = 3  # exit code: the reader said no, its words are on standard output
+_REFUSED = 3  # exit code: the reader refused the file; its message is on standard output
 
 
 def look_first(name: str, **options: Any) -> None:
@@ -84,7 +84,7 @@ def limit_memory(path: Path) -> None:
 
 
 class _Alarm:
-    """Ends this process (exit code 1) when nothing was reported for so many seconds, whatever C code it is in."""
+    """Ends this process (exit code 1) after so many seconds without progress, even inside C code."""
 
     def __init__(self, seconds: float) -> None:
         self._seconds, self._set = seconds, -seconds

@@ -36,7 +36,7 @@ def open_hdf5(path: Path) -> Iterator[Any]:
 
 
 class _Output(io.FileIO):
-    """A file that keeps its first failure to itself: libhdf5 crashes the process where a write fails while it closes."""
+    """A file that stores its first failure and raises nothing: libhdf5 crashes the process if a write fails while it closes."""
 
     failed: OSError | None = None
 
@@ -80,7 +80,7 @@ def root_keys(path: Path, group: str = "/") -> set[str]:
 
 
 def demonstrations(names: Iterable[str]) -> list[str]:
-    """Of the names in robomimic's group ``data``, those of its demonstrations, by number: ``demo_0``, ``demo_1``, ..."""
+    """The demonstrations among the names in robomimic's group ``data``, by number: ``demo_0``, ``demo_1``, ..."""
     return sorted((name for name in names if re.fullmatch(r"demo_\d+", name)), key=lambda name: int(name[5:]))
 
 
@@ -155,7 +155,7 @@ def _rows_by_chunk(node: Any, index: Index, key: str) -> Array:
 def open_episodes(
     path: Path, keys: Sequence[str], *, leaves: Sequence[str] = ("",), skip: int = 0
 ) -> Iterator[ReadEpisode]:
-    """For an ``EpisodesColumn`` of which every episode is an array of its own; the first ``skip`` rows of each are left out.
+    """For an ``EpisodesColumn`` with one array per episode; the first ``skip`` rows of each are left out.
 
     With several ``leaves`` under each key (a dictionary observation) their numbers are flattened and laid side by side.
     """

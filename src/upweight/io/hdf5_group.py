@@ -1,7 +1,7 @@
 """Groups of an HDF5 file that never lead out of it.
 
-A link in a file may name another file. libhdf5 follows it as soon as it is asked whether such a name is there, and a link to a
-pipe is then waited for without end. So every link on the way to an array is looked at before it is followed.
+A link in a file may name another file. libhdf5 follows it even when asked only whether the name exists, and it waits for ever if
+the link leads to a pipe. So every link on the path to an array is checked before it is followed.
 """
 
 from collections.abc import Iterator, Mapping
@@ -11,11 +11,11 @@ from typing import Any
 from upweight.base.errors import DatasetError
 from upweight.base.optional import require
 
-_MOST_LINKS = 32  # from one name to the next, inside the file
+_MOST_LINKS = 32  # followed for one key, inside the file
 
 
 class Group(Mapping[str, Any]):
-    """A group, or the whole file: what lies in it, by name or by path. Groups in it are of this kind, arrays are h5py's."""
+    """A group or the whole file, indexed by name or path. Groups inside are of this class too; arrays are h5py's."""
 
     def __init__(self, group: Any, path: Path) -> None:
         self._group, self._path = group, path

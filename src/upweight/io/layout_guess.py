@@ -39,7 +39,7 @@ _NUMBERS_ROWS = r"|index|row|unnamed: \d+|(row|line|record)?[_ ]?(id|index|nr|no
 _COST = r"(costs?|penalty|penalties|loss(es)?)"
 _NEEDED = ("episode", "observations", "actions")
 _FOR_REWARDS = ("rewards", "success", "score")
-_ROWS = 1000  # that are looked at
+_ROWS = 1000  # first rows that guesses rest on
 _FEW = 20  # different values that text may have to be a category
 _GAPS = frozenset({"", "NA", "N/A", "n/a", "NaN", "nan", "NULL", "null", "#N/A", "#NA"})  # of those that CSV knows
 _KEYS = (
@@ -67,7 +67,7 @@ class LayoutGuess:
     missing: tuple[str, ...]
 
     def toml(self, table: str) -> str:
-        """The file to write beside ``table``."""
+        """The text of the TOML file for ``table``."""
         lines = [
             f"# What the columns of {table} are. These are guesses by their names: check each line.",
             f"# Columns found: {', '.join(map(_shown, self.columns))}",
@@ -206,7 +206,7 @@ def _is_flag(value: Any) -> bool:
 
 
 def _is_number(value: Any) -> bool:
-    """Also a gap, and several numbers in one cell."""
+    """Whether a cell holds a number, several numbers or nothing."""
     try:
         float(0 if _is_gap(value) else value)
     except (TypeError, ValueError):

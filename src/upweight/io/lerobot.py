@@ -1,4 +1,4 @@
-"""Weights beside a LeRobot dataset: one row per episode in Parquet, by choice as ``meta/upweight.parquet`` in its folder.
+"""Weights for a LeRobot dataset: one row per episode in Parquet, in its folder as ``meta/upweight.parquet`` or elsewhere.
 
 Columns: ``episode_index``, ``length`` (frames), ``return`` and ``success`` (empty where nothing says so), ``weight`` (they sum
 to 1). The schema says under ``upweight`` how the weights were made, and the hash of the data that they are of.
@@ -53,7 +53,7 @@ def data_hash(folder: Path) -> str:
 def episode_numbers(folder: Path, dataset: Dataset) -> NDArray[np.int64]:
     """[N] the ``episode_index`` of each episode of the ``dataset`` that was read from ``folder``."""
     of_steps = read_column(shards(folder), "episode_index")
-    dataset.check_files()  # else they might be the numbers of other episodes by now
+    dataset.check_files()  # a changed file may have other episodes
     return of_steps[dataset.starts].astype(np.int64)
 
 

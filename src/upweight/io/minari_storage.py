@@ -27,7 +27,7 @@ Metadata = dict[str, Any]
 
 
 class Storage(NamedTuple):
-    """What is known of the episodes at once, and how their fields are read."""
+    """The lengths, ends, returns and labels of all episodes, and how their fields are read."""
 
     lengths: NDArray[np.int64]  # [N]
     ends: NDArray[np.bool_]  # [N, 2] terminated, truncated
@@ -37,7 +37,7 @@ class Storage(NamedTuple):
 
 
 def open_storage(folder: Path, metadata: Metadata, observation_key: str | None) -> Storage:
-    """The storage in a folder, whichever it is."""
+    """The storage of a folder: HDF5, Arrow or Parquet."""
     if (folder / HDF5_FILE).is_file():
         require("h5py", **_HDF5)
         return _hdf5_storage(folder / HDF5_FILE, metadata, observation_key)

@@ -62,7 +62,7 @@ def read(path: Path) -> Dataset:
 
 
 def write(dataset: Dataset, path: Path) -> list[str]:
-    """T + 1 rows per episode, with ``rewards`` beside what OGBench itself writes."""
+    """Write T + 1 rows per episode, and ``rewards``, which OGBench's own files lack."""
     ended = int(dataset.episodes.terminated.sum())
     lost = [f"that {ended} episodes terminated (all ends read as truncated)"] if ended else []
     lost += losses(dataset, "labels", "metadata", "actions", "incomplete", "last steps", "own next observations")

@@ -32,7 +32,7 @@ MANIFEST = "manifest.json"
 _MARK = "upweight_packed"  # its key for the version
 _STEP_COLUMNS = ("observations", "actions", "rewards", "next_observations", "flags")
 _FLAGS = ("terminated", "truncated", "complete", "final_known")
-_PART_BYTES = 1 << 28  # of its steps: what is written, and done again after an interruption, at a time
+_PART_BYTES = 1 << 28  # of its steps: written at a time, and written again after an interruption
 _BLOCK_BYTES = 1 << 24  # of one column, in memory at a time
 _LOOK_SECONDS = 1.0
 
@@ -89,7 +89,7 @@ class Layout:
 
     @classmethod
     def of(cls, dataset: Dataset, dtype: str | None) -> "Layout":
-        """That of a dataset, with floating observations as ``dtype`` (None: as they are)."""
+        """The layout of a dataset, with floating observations as ``dtype`` (None: as they are)."""
         observations = dataset.columns["observations"]
         if dtype is not None and observations.dtype.kind != "f":
             raise DatasetError(
@@ -130,7 +130,7 @@ class Layout:
         return int(np.prod(shape, dtype=object)) * dtype.itemsize
 
     def nbytes(self, steps: int, episodes: int) -> int:
-        """Of all files."""
+        """The size of all files."""
         return sum(self.row_bytes(key) * (steps if key in _STEP_COLUMNS else episodes) for key in self.columns)
 
     def part_steps(self) -> int:
@@ -239,7 +239,7 @@ def write_manifest(
     num_actions: int | None,
     metadata: Mapping[str, Any],
 ) -> None:
-    """The last file to be written: what has one is complete."""
+    """Write the manifest, last of all: a folder that has one is complete."""
     manifest = {
         _MARK: VERSION,
         "steps": sum(part["steps"] for part in parts),

@@ -2,7 +2,7 @@
 
 First every source is opened and compared with the first, and the room on the disk is looked at; then parts (ranges of whole
 episodes) are written side by side, each to its place in the files of ``FOLDER.partial``, and noted there when they are on the
-disk. A second try goes on with what is noted. The plan, which lies beside the notes, holds everything that determines a part; a
+disk. A second try goes on with what is noted. The plan, kept with the notes, holds everything that determines a part; a
 second try with another plan is refused. The folder gets its name when all is there.
 """
 
@@ -44,10 +44,10 @@ _MOST_LETTERS = 80  # of an option in the plan
 
 @dataclass(frozen=True)
 class Source:
-    """One of the datasets: what it is called and holds, and what tells whether it changed."""
+    """One dataset: its name, what it holds, and a stamp that shows whether its files changed."""
 
     name: str
-    stamp: str | None  # of its files; None: it has none that would tell
+    stamp: str | None  # hash of its files' sizes and times; None if it has no files
     layout: Layout
     episodes: int
     num_actions: int | None
@@ -131,7 +131,7 @@ class Packing:
         return load(self.folder)
 
     def _write_parts(self, partial: Path) -> list[dict[str, Any]]:
-        """Those that are not there yet; what is noted of all, in order."""
+        """Write the parts that are missing; returns the notes of all, in order."""
         work = [(number, part) for number, source in enumerate(self.sources) for part in source.parts]
         notes = [partial / f"part-{place:06d}.json" for place in range(len(work))]
         missing = [place for place, note in enumerate(notes) if not note.is_file()]
@@ -306,13 +306,13 @@ def _stamp(given: AnyDataset, *, spared: Path) -> str | None:
 
 
 def _in_words(option: Any) -> str:
-    """An option as JSON; the hash of all stands in the place of the rest of a long one."""
+    """An option as JSON; a long one is cut, with the hash of the whole."""
     text = json.dumps(option, default=_as_lists)
     return text if len(text) <= _MOST_LETTERS else f"{text[:_MOST_LETTERS]}... {_digest(text)}"
 
 
 def _as_lists(value: Any) -> Any:
-    """Arrays and their like as lists; what is not one, such as a date, as text."""
+    """Arrays as lists; anything else, such as a date, as text."""
     found = np.asarray(value).tolist()
     return str(value) if found is value else found
 
@@ -333,7 +333,7 @@ def _digest(text: str) -> str:
 
 
 def _partial(folder: Path) -> Path:
-    """Where the parts of an unfinished packing lie."""
+    """The folder of an unfinished packing."""
     return folder.with_name(f"{folder.name}.partial")
 
 

@@ -118,7 +118,7 @@ def write(dataset: Dataset, path: Path) -> list[str]:
 
 
 def _table(dataset: Dataset, first: int, last: int) -> Any:
-    """Of episodes ``first`` to ``last``."""
+    """The Arrow table of episodes ``first`` to ``last``."""
     pa = require("pyarrow", extra="parquet", purpose="working with Parquet files")
     episodes, numbers = dataset.episodes, np.arange(first, last)
     steps, of_step = episodes.steps_of(numbers), np.repeat(numbers, episodes.lengths[first:last])
@@ -161,7 +161,7 @@ def shards(path: Path) -> list[Path]:
 
 
 def is_own(file: Path) -> bool:
-    """Whether the file was written here, and so says itself which column is what."""
+    """Whether this package wrote the file, so that the file itself says which column is what."""
     with reading(file, "the Parquet schema"):
         return _MARK in (parquet_module().read_schema(file).metadata or {})
 
@@ -189,7 +189,7 @@ def _pick(names: Sequence[str], wanted: str | None, usual: Sequence[str], what: 
             return name
     raise DatasetError(
         f"{path}: missing key {wanted or what!r}; the file has {listed(names)}. Say which column is what: episode=..., "
-        "observations=[...], actions=..., rewards=... (--episode and so on, or a TOML file beside it; see docs/formats.md)"
+        "observations=[...], actions=..., rewards=... (--episode and so on, or a TOML file next to it; see docs/formats.md)"
     )
 
 

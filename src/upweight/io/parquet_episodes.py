@@ -59,7 +59,7 @@ def find_episodes(shards: Shards, rewards: str | None, done_is_terminal: bool, *
 
 
 def _episodes_of(rows: dict[str, Array], done_is_terminal: bool, has_next: bool, source: str) -> Found:
-    """Of some whole episodes."""
+    """The fields of some whole episodes."""
 
     def flag(name: str) -> NDArray[np.bool_]:
         return as_flags(rows[name], key=name, source=source)

@@ -120,7 +120,7 @@ def save(dataset: AnyDataset, path: str | os.PathLike[str], *, format: str | Non
 
 
 def _of_object(source: Any) -> Format | None:
-    """How a dataset in memory is read, ours or of another library; None for a frame."""
+    """The format of a dataset in memory, ours or another library's; None for a frame."""
     if isinstance(source, Dataset):
         return Format("dataset", "a dataset already", recognises=lambda _: True, read=lambda dataset: dataset)
     own = next((each for each in formats("IN_MEMORY").values() if each.recognises(source)), None)
@@ -148,7 +148,7 @@ def _flags(chosen: Format, source: Any, name: str, shown: Path | str) -> Any:
     """[M] or [N]"""
     if chosen.flags is None:
         raise DatasetError(
-            f"{shown}: {chosen.description} has no flags beside the episodes' ends; give success=[...] or score=[...], one each"
+            f"{shown}: {chosen.description} has no flags but the ends of episodes; give success=[...] or score=[...], one each"
         )
     with reading(shown, f"{name!r}"):
         return chosen.flags(source, name)

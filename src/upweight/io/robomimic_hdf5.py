@@ -1,6 +1,6 @@
 """robomimic's HDF5 layout: a group per demonstration, ``data/demo_7``, and lists of demonstrations under ``mask``.
 
-Of a demonstration, ``actions``, ``rewards``, ``dones``, ``obs/...`` and ``next_obs/...`` are read. Observations that are vectors
+A demonstration has ``actions``, ``rewards``, ``dones``, ``obs/...`` and ``next_obs/...``. Observations that are vectors
 are laid side by side in the order of their names; an image is read if ``observation_key`` asks for it, or if it is alone.
 A demonstration whose last step is done ended in a terminal state, as robomimic takes it; the others were truncated.
 """

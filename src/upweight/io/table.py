@@ -1,7 +1,7 @@
-"""Tables with one row per step in files: CSV, and Parquet of which somebody says which column is what.
+"""Files with one row per step: CSV, and Parquet whose columns the user or a TOML file names.
 
-A TOML file beside the table, called the same but for the ending (``icu.toml`` for ``icu.csv``), may hold under ``[table]`` what
-:meth:`upweight.Dataset.from_frame` is told; what the caller says goes before it. One without that head is somebody else's.
+A TOML file with the name of the table (``icu.toml`` for ``icu.csv``) may hold the arguments of
+:meth:`upweight.Dataset.from_frame` under ``[table]``; the caller's own arguments take precedence.
 """
 
 import csv
@@ -29,12 +29,12 @@ Choice = Callable[[Sequence[str], Path], dict[str, bool]]
 _NAMES_OF_THINGS = ("episode", "label", "categories")
 _PURPOSE = "reading CSV files"
 _CSV_ENDING = r"\.(csv|tsv)(\.(gz|bz2|zst))?$"
-_DELIMITERS = ",;\t|"  # that the header is looked at for
+_DELIMITERS = ",;\t|"  # searched for in the header
 _HEADER_BYTES = 1 << 16
 
 
 def find_layout(path: Path, format: str | None, options: Mapping[str, Any]) -> dict[str, Any] | None:
-    """What is said about a table, here or beside it; None if the path is none, or is Parquet that nobody says anything about."""
+    """The layout that the options and the TOML file give; None if the path is no table, or Parquet without any layout."""
     said = {key: value for key, value in options.items() if value is not None}
     if format == CSV or (format is None and path.is_file() and re.search(_CSV_ENDING, path.name, re.IGNORECASE)):
         return {**_layout_beside(path), **said}
@@ -45,12 +45,12 @@ def find_layout(path: Path, format: str | None, options: Mapping[str, Any]) -> d
 
 
 def layout_file(path: Path) -> Path:
-    """Where the TOML file beside a table is, if there is one."""
+    """The path of a table's TOML file, which may not exist."""
     return path.parent / (re.sub(rf"{_CSV_ENDING}|\.parquet$", "", path.name, flags=re.IGNORECASE) + ".toml")
 
 
 def files(path: Path) -> list[Path]:
-    """Those that hold the rows."""
+    """The files that hold the rows."""
     return _parquet_files(path) or [path]
 
 
@@ -226,6 +226,6 @@ def _layout_beside(path: Path) -> dict[str, Any]:
         content = tomllib.loads(file.read_text("utf-8"))
     layout = content.get("table", {})
     if not isinstance(layout, dict) or (not layout and content.keys() & set(KEYS)):
-        raise DatasetError(f"{file}: expected what is said about {path.name} under a head of its own: [table]")
+        raise DatasetError(f"{file}: expected the layout of {path.name} under the head [table]")
     check_layout(_columns_only(layout), source=str(file))
     return layout

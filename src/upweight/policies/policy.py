@@ -59,7 +59,7 @@ class Policy(Shown):
     def act(self, observations: ArrayLike, rng: Randomness | None = None) -> NDArray[Any]:
         """Actions for observations [E, d] (or one [d]): the deterministic ones, or sampled ones if ``rng`` is given.
 
-        With a sequence of E generators, row i is sampled from the i-th alone, whatever the other rows are.
+        With a sequence of E generators, row i is sampled by the i-th alone, so it does not depend on the other rows.
         """
         given = np.asarray(observations, np.float32)
         batch = np.atleast_2d(given)
@@ -84,7 +84,7 @@ class Policy(Shown):
         return np.asarray(odds / odds.sum(axis=1, keepdims=True))
 
     def deterministic(self) -> "Policy":
-        """The policy that acts as this one does without ``rng``, and always."""
+        """The policy that always acts as this one does without ``rng``."""
         if self.kind == "categorical":
             return replace(self, kind="greedy")
         if self.kind in {"greedy", "deterministic"}:
@@ -138,7 +138,7 @@ class Policy(Shown):
 
     @cached_property
     def _action_range(self) -> tuple[NDArray[Any], NDArray[Any]]:
-        """[a] what 0 stands for, and how far it is from there to the bounds."""
+        """[a] the centre of the action range, and half its width."""
         assert self.action_low is not None and self.action_high is not None
         half_range = (self.action_high - self.action_low) / 2
         return self.action_low + half_range, half_range

@@ -47,7 +47,7 @@ def build_alias_table(probabilities: NDArray[np.float64]) -> AliasTable:
     return AliasTable(threshold, alias)
 
 
-_STEPS = np.dtype([("first", np.int64), ("size", np.float64)])  # side by side: one look at memory for both
+_STEPS = np.dtype([("first", np.int64), ("size", np.float64)])  # one memory access reads both
 
 
 class TwoLevelDraw:
@@ -70,7 +70,7 @@ class TwoLevelDraw:
     def __call__(self, rng: np.random.Generator, count: int) -> NDArray[np.int64]:
         u = rng.random(2 * count)
         position, within = u[:count], u[count:]
-        np.multiply(position, self._count, position)  # with outputs in their place, the fastest way to say it
+        np.multiply(position, self._count, position)  # in place, which is the fastest
         row = position.astype(np.int64)
         above = position >= self._limit.take(row)
         np.add(row, row, row)

@@ -54,7 +54,7 @@ class EpisodeSampler(Sampler):
         return sampler
 
     def sample(self, rng: np.random.Generator, count: int) -> NDArray[np.int64]:
-        """``count`` flat step indices, drawn independently and afresh."""
+        """``count`` flat step indices, drawn independently."""
         return self._draw(rng, count)
 
     def probabilities(self) -> NDArray[np.float64]:

@@ -24,7 +24,7 @@ class Sampler(Shown, ABC):
 
     @abstractmethod
     def sample(self, rng: np.random.Generator, count: int) -> NDArray[np.int64]:
-        """``count`` flat step indices, drawn independently and afresh."""
+        """``count`` flat step indices, drawn independently."""
 
     @abstractmethod
     def probabilities(self) -> NDArray[np.float64]:

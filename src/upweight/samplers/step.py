@@ -45,7 +45,7 @@ class StepSampler(Sampler):
         return cls.from_weights(state["probabilities"])
 
     def sample(self, rng: np.random.Generator, count: int) -> NDArray[np.int64]:
-        """``count`` flat step indices, drawn independently and afresh."""
+        """``count`` flat step indices, drawn independently."""
         return self._draw(rng, count)
 
     def probabilities(self) -> NDArray[np.float64]:

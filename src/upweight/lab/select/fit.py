@@ -46,7 +46,7 @@ def _check_categories(dataset: Dataset, policy: Policy, name: str) -> None:
         if first != second and list(learned[column]) != list(given[column]):  # 1 is 1.0 where cells are empty
             raise DatasetError(
                 f"{name}: column {column!r}: {dataset.source} has the categories {_some(second)}, the policy learned with "
-                f"{_some(first)}; give the data the policy's list (categories in a TOML file beside the table)"
+                f"{_some(first)}; give the data the policy's list (categories in a TOML file next to the table)"
             )
 
 
