@@ -1,7 +1,7 @@
 """Work in other processes: an ordered map that gives the same results with any number of workers.
 
 The processes come from loky: they need no ``if __name__ == "__main__"`` guard and may be started after JAX. Each runs on one
-thread, and steps back for whatever else needs the cores: a training beside it, or the user. They are kept for the next call;
+thread, and gives way to other work on the cores: a training under way, or the user. They are kept for the next call;
 and end after a while without work.
 """
 

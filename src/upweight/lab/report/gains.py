@@ -1,4 +1,4 @@
-"""What a weighting gains over Uniform on each dataset, beside what the dataset is like."""
+"""What a weighting gains over Uniform on each dataset, next to facts of the dataset."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass

@@ -1,4 +1,4 @@
-"""A report: one self-contained page of HTML (``page.html`` filled in), and its tables and figures as files beside it."""
+"""A report: one self-contained page of HTML (``page.html`` filled in), and a folder with its tables and figures as files."""
 
 import math
 import re

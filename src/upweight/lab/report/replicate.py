@@ -326,7 +326,7 @@ def _at_temperatures(
 def _rival(
     results: Results, method: str, sampler: str, rival: str, datasets: Sequence[DatasetName]
 ) -> tuple[SeedScores, str]:
-    """Scores of a rival, and what has to be said of it beside the sampler's name."""
+    """Scores of a rival, and a remark to print after the sampler's name."""
     if rival == FULL_EXPERT:
         return _full_expert(results, method, datasets), ""
     if rival == BC:

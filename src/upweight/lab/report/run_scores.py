@@ -14,7 +14,7 @@ NOT_EVALUATED = "not evaluated"
 
 @dataclass(frozen=True)
 class RunScore:
-    """What a run counts as; ``left_out`` says why it has no score that could stand beside the others."""
+    """The score that a run counts with; ``left_out`` says why it has no score to compare."""
 
     value: float  # NaN if it is left out
     normalized: bool

@@ -1,4 +1,4 @@
-"""The tables of a report, as the paper lays them out: datasets by task, weightings side by side, its numbers beside ours."""
+"""The tables of a report, as the paper lays them out: datasets by task, weightings side by side, its numbers next to ours."""
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace

@@ -1,6 +1,6 @@
 """The answer of a report in one sentence: how a weighting does against Uniform, algorithm by algorithm.
 
-Which weighting it speaks of is settled before the results are seen (RW, else AW, else the first that stands beside Uniform; the
+Which weighting it speaks of is settled before the results are seen (RW, else AW, else the first that was run with Uniform; the
 paper's temperature before others), so that it is no winner picked afterwards. Counts are those below the score tables, the gain
 is the difference in IQM.
 """
@@ -41,14 +41,14 @@ def _place(weighting: WeightingName) -> tuple[int, bool]:
 
 
 def _columns(tables: Sequence[ScoreTable]) -> dict[str, Judged]:
-    """Weighting -> its scores beside Uniform, in the order of the tables."""
+    """Weighting -> its scores on datasets that have Uniform too, in the order of the tables."""
     found: dict[str, Judged] = {}
     for table in tables:
         for place, weighting in enumerate(table.weightings):
             column = [(dataset, score) for dataset, scores in table.rows if (score := scores[place]) is not None]
-            beside = [(dataset, score) for dataset, score in column if score.improvement is not None]
-            if beside:
-                found.setdefault(weighting, beside)
+            compared = [(dataset, score) for dataset, score in column if score.improvement is not None]
+            if compared:
+                found.setdefault(weighting, compared)
     return found
 
 

@@ -171,7 +171,7 @@ def _plain_name(candidate: Candidate) -> str:
 
 
 def _flat(about: Mapping[str, Any]) -> dict[str, Any]:
-    """Settings by name; those of the algorithm beside the others."""
+    """Settings by name: the algorithm's own and the others."""
     rest = {key: value for key, value in about.items() if key not in {"algorithm", "weighting", "config"}}
     config = about.get("config")
     return {**(config if isinstance(config, dict) else {}), **rest}

@@ -159,7 +159,7 @@ class Selection:
         return (
             f"estimate: discounted value ({discount:g} per step) by fitted Q evaluation at the starts of the episodes, mean over "
             "policies and critics, ± standard deviation without what all candidates share; % outside: actions unlike all logged "
-            "ones in such states (the log itself: 5 at most); action error: against the log, beside the best constant action's, "
+            "ones in such states (the log itself: 5 at most); action error: against the log, next to the best constant action's, "
             "and where steps are drawn by return-weighting (of good)" + (f"; {weighed}" if self._has_importance else "")
         )
 
@@ -172,7 +172,7 @@ class Selection:
 
     @property
     def remarks(self) -> list[str]:
-        """What to know beside the choice."""
+        """What else to know about the choice."""
         return [*([OPTIMISTIC] if self.about["which"] == ALL else []), *self.notes]
 
     def __str__(self) -> str:
@@ -207,18 +207,18 @@ class Selection:
         }
 
     def save(self, path: str | Path, *, overwrite: bool = False) -> list[Path]:
-        """Write the choice as JSON and, if there is one, the policy beside it (``choice.json``, ``choice.safetensors``)."""
+        """Write the choice as JSON and, if there is one, the policy next to it (``choice.json``, ``choice.safetensors``)."""
         target = Path(path)
-        beside = check_output(target, overwrite=overwrite)
+        policy_file = check_output(target, overwrite=overwrite)
         if (choice := self.choice) is None:
-            beside.unlink(missing_ok=True)  # of an earlier choice: nobody should take it for this one's
+            policy_file.unlink(missing_ok=True)  # of an earlier choice: it could be mistaken for this one's
         elif choice.best_member.path is None:
-            choice.best_member.policy.save(beside)
+            choice.best_member.policy.save(policy_file)
         else:
-            with atomic_target(beside) as copy:
+            with atomic_target(policy_file) as copy:
                 shutil.copyfile(choice.best_member.path, copy)
-        write_json(target, {**self.to_dict(), "copied_to": None if choice is None else beside.name})
-        return [target] if choice is None else [target, beside]
+        write_json(target, {**self.to_dict(), "copied_to": None if choice is None else policy_file.name})
+        return [target] if choice is None else [target, policy_file]
 
 
 def check_output(path: Path, *, overwrite: bool) -> Path:
@@ -226,13 +226,13 @@ def check_output(path: Path, *, overwrite: bool) -> Path:
     if path.suffix != ".json":
         raise DatasetError(f"{path}: the choice is written as JSON; give a name that ends in .json")
     yes_or_no("overwrite", overwrite, error=DatasetError)
-    beside = path.with_suffix(".safetensors")
-    for each in (path, beside):
+    policy_file = path.with_suffix(".safetensors")
+    for each in (path, policy_file):
         if each.exists() and not overwrite:
             raise DatasetError(
                 f"{each}: exists already; choose another name, or replace it with overwrite=True (--overwrite)"
             )
-    return beside
+    return policy_file
 
 
 def _row(each: Standing, is_chosen: bool, more: Mapping[str, bool]) -> list[str]:

@@ -1,4 +1,4 @@
-"""Estimates with their intervals, beside what a choice has to beat."""
+"""Estimates with their intervals, and the baseline that a choice has to beat."""
 
 from pathlib import Path
 

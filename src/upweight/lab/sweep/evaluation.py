@@ -40,7 +40,7 @@ def missing_runs(trained: Sequence[Trained], store: Store) -> list[Trained]:
 
 
 def play_runs(trained: Sequence[Trained], workers: int | None) -> list[Evaluation]:
-    """Let the policies of some runs play; others beside them change nothing."""
+    """Play the policies of some runs; results do not depend on the other runs."""
     if not trained:
         return []
     evaluator = evaluator_of([each.run for each in trained], workers)

@@ -67,24 +67,24 @@ class LocalExecutor:
         overlap = overlap and self.workers != 1  # one worker is this process: its linear algebra is one for all threads
         trainer = _Trainer(self, store, deadline)
         trained: _Evaluation | Outcome | None = None
-        beside: _Evaluation | None = None  # of the population before
+        evaluating: _Evaluation | None = None  # of the population before
         try:
             for place, population in enumerate(populations, 1):
                 stop: Exception | None = None
                 try:
                     trained = trainer.train(population)
-                except Exception as error:  # of the machine; an interrupt is not kept waiting for what is beside
+                except Exception as error:  # of the machine; an interrupt does not wait for the evaluation
                     stop, trained = error, None
-                if beside is not None:
-                    yield beside.outcome()
-                    beside = None
+                if evaluating is not None:
+                    yield evaluating.outcome()
+                    evaluating = None
                 if stop is not None:
                     raise stop
                 if isinstance(trained, Outcome):
                     yield trained
                 elif trained is not None and overlap and place < len(populations):
-                    beside = trained
-                    beside.start()
+                    evaluating = trained
+                    evaluating.start()
                 elif trained is not None:
                     yield trained.outcome()
         finally:
@@ -202,7 +202,7 @@ class _Evaluation:
         self._background: Background | None = None
 
     def start(self) -> None:
-        """Do it beside the caller's own work."""
+        """Start the evaluation in a second thread."""
         self._background = Background()
         self._background.start(self._do)
 

@@ -3,9 +3,9 @@
 ::
 
     driver   takes populations (work.py), writes checkpoints and runs; the only one who writes into the store
-    load     beside the driver, once per pool of data; Ray's object store brings it to the nodes
+    load     on the driver's node, once per pool of data; Ray's object store brings it to the nodes
     train    a task with GPUs and CPUs; posts its checkpoints. If it dies, another goes on from the last one
-    play     tasks of one core, beside the next trainings; Ray itself repeats them
+    play     tasks of one core, during the next trainings; Ray itself repeats them
 """
 
 import time
@@ -87,9 +87,9 @@ class _Cluster:
                     f"add a node that has (one at least that an autoscaler never removes), or ask for fewer"
                 )
         remote, here = self.ray.remote, self.ray.get_runtime_context().get_node_id()
-        beside = self.ray.util.scheduling_strategies.NodeAffinitySchedulingStrategy(here, soft=False)
-        self.mailbox = remote(num_cpus=0, scheduling_strategy=beside)(ray_tasks.Mailbox).remote()
-        self.load = remote(num_cpus=0, num_returns=2, scheduling_strategy=beside)(ray_tasks.load_once)
+        on_this_node = self.ray.util.scheduling_strategies.NodeAffinitySchedulingStrategy(here, soft=False)
+        self.mailbox = remote(num_cpus=0, scheduling_strategy=on_this_node)(ray_tasks.Mailbox).remote()
+        self.load = remote(num_cpus=0, num_returns=2, scheduling_strategy=on_this_node)(ray_tasks.load_once)
         self.train = remote(num_cpus=self.cpus, num_gpus=self.gpus, max_retries=0)(ray_tasks.train)
         self.play = remote(num_cpus=1)(ray_tasks.play)
 

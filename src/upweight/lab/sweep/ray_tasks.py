@@ -56,7 +56,7 @@ class News(NamedTuple):
 
 
 class Mailbox:
-    """An actor beside the driver: nodes post, the driver collects."""
+    """An actor on the driver's node: nodes post, the driver collects."""
 
     def __init__(self) -> None:
         self._news: list[News] = []
@@ -88,7 +88,7 @@ class Answer(NamedTuple):
 
 
 def load_once(population: Population) -> tuple[RunData | Failure, list[Record]]:
-    """The data for all nodes, made or read beside the driver, and what a report says of them."""
+    """The data for all nodes, made or read on the driver's node, and the facts of them for reports."""
     try:
         data = load_data(population).in_memory()
         told = [data.describe(spec) for spec in population.data] if data.dataset.has_rewards else []

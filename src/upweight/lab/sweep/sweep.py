@@ -141,7 +141,7 @@ def _do_rounds(
     deadline: float,
     failed: Sequence[Outcome],
 ) -> Iterator[Outcome]:
-    """Do what can be done, and look again until that is nothing: a sweep beside this one may have been stopped."""
+    """Repeat until nothing is left to do: another sweep on this folder may have been stopped."""
     did_something = True
     while did_something:
         did_something = False

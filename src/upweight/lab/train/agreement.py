@@ -1,8 +1,8 @@
 r"""Does a policy do what the log shows, better than one that looks at nothing?
 
 With actions scaled to their bounds, -1 and 1, and steps drawn as the policy's training drew them: the error
-:math:`E\,\|\pi(s) - a\|^2 / |A|` (|A| dimensions) beside :math:`\min_c E\,\|c - a\|^2 / |A|` of the best constant action; of
-discrete actions :math:`P(\pi(s) \ne a)` beside :math:`\min_c P(c \ne a)`. Cloning has failed where the first is not below the
+:math:`E\,\|\pi(s) - a\|^2 / |A|` (|A| dimensions) next to :math:`\min_c E\,\|c - a\|^2 / |A|` of the best constant action; of
+discrete actions :math:`P(\pi(s) \ne a)` next to :math:`\min_c P(c \ne a)`. Cloning has failed where the first is not below the
 second. Other algorithms may well leave the log, but one whose action is the same everywhere has seen nothing.
 """
 
@@ -32,7 +32,7 @@ _SHOWN = 10  # runs in a warning
 
 @dataclass(frozen=True)
 class Agreement:
-    """How far a policy's actions are from logged ones, beside those of the best constant action."""
+    """How far a policy's actions are from logged ones, next to the best constant action's distance."""
 
     error: float  # mean squared difference with bounds at -1 and 1, or the share of other actions than the logged
     constant: float  # the same of the best constant action
@@ -56,7 +56,7 @@ class Agreement:
 
 
 class Comparison:
-    """Policies to come beside the log that they learn from, or beside the ``held`` [K] episodes that they do not.
+    """Compares policies with the log that they learn from, or with the ``held`` [K] episodes that they do not.
 
     Steps are drawn when it is made, before the training, so that a weighting that does not fit shows in time.
     """

@@ -120,7 +120,7 @@ _rounded.defvjp(
 
 
 def with_rounded(states: Any, dtype: Any) -> Any:
-    """States whose networks have their weights rounded to ``dtype`` beside them, if that is another type than their own.
+    """States whose networks also hold their weights rounded to ``dtype``, if that is another type than their own.
 
     ``adam_step`` and ``soft_update`` then round what they compute in the same pass over memory, instead of one for each use.
     """

@@ -48,7 +48,7 @@ class ProgramPlan:
     description: str
     bytes_per_agent: int
     bytes_of_data: int  # on each device
-    bytes_on_host: int = 0  # beside what is on the device
+    bytes_on_host: int = 0  # in addition to what is on the device
     most_devices: int = 1
     fused: bool = False  # whether the fused kernels compute its networks
     streams: bool = False  # rows stay where the dataset is, and come batch by batch

@@ -1,4 +1,4 @@
-"""Evaluation on the way: policies at points of a training play beside it.
+"""Evaluation on the way: policies at points of a training play while it goes on.
 
 ::
 
@@ -91,7 +91,7 @@ class Points:
                 list(writers.map(Policy.save, sound.values(), (waiting / _file(run) for run in sound)))
 
     def play(self, updates: int) -> None:
-        """Play the policies of a point, beside the caller's work or at once, unless that was done or asked for."""
+        """Play the policies of a point, in a second thread or at once, unless that was done or asked for."""
         if updates not in self._played and updates not in self._asked:
             self._asked.add(updates)
             play = partial(self._play, updates)

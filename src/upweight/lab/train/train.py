@@ -137,7 +137,7 @@ def train(
         kernels: what computes networks in bfloat16: "xla", "fused" (on a Hopper GPU), or "auto" for the faster of the two.
         deadline: a value of ``time.monotonic()``. The training is then saved in its folder, and :class:`TrainingPaused` raised.
         callbacks: functions that are called with the new records of metrics.
-        evaluate_every: updates between two evaluations, or a list of updates. Policies play then and at the end, beside the
+        evaluate_every: updates between two evaluations, or a list of updates. Policies play then and at the end, during the
             training unless the device is the CPU, and the training stays the same. ``RunResult.points`` has the returns, and
             ``RunResult.best`` the best policy, chosen with the simulator.
         evaluate_with: the environment they play in, an id or an :class:`~upweight.Evaluator`; by default what the dataset names.
@@ -145,7 +145,7 @@ def train(
         holdout: a share of the episodes, or which, that no run learns from (``RunResult.holdout``). Actions are compared with
             theirs at the end (``RunResult.agreement``). The draw follows from the data, not from seeds; plan.json lists them.
         devices: over which agents are spread, the data on each: a number, or some of ``jax.local_devices()``; by default all.
-            Results are the same to rounding, as they are with other agents beside.
+            Results are the same to rounding, whichever other agents train too.
         stream: whether rows stay where they are and are gathered batch by batch, while the device learns from the batches before
             (the same ones, bit for bit). By default rows of a packed dataset (:func:`upweight.pack`) that do not fit on the
             device.
@@ -182,7 +182,7 @@ def train(
         warn_of_repetition(runs, parts, num_updates)
         watch = None if evaluate_every is None else make_watch(evaluate_every, evaluate_with, dataset, runs, setup)
         results: dict[int, RunResult] = {}
-        with contextlib.ExitStack() as opened:  # the folder, and points of one program beside the training of the next
+        with contextlib.ExitStack() as opened:  # the folder, and points that play while the next program trains
             folder = None
             if output is not None:
                 about = describe_training(dataset, runs, parts, num_updates, precision, comparison.held)
@@ -346,7 +346,7 @@ def _train_waiting(
 
 
 class _Recorder:
-    """Keeps one program's training in its folder: metrics at once, checkpoints now and then, written beside the training."""
+    """Keeps one program's training in its folder: metrics at once, checkpoints now and then, written by a second thread."""
 
     def __init__(
         self, folder: TrainingFolder, program: int, group: _ProgramRuns, every: int | None, deadline: float | None

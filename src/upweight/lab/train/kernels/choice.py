@@ -75,7 +75,7 @@ def worthwhile(hidden_units: Sequence[int], agents: int, rows: int, *, inputs: i
 
 
 def fits(layers: Any, inputs: int) -> bool:
-    """Whether networks (layers [..., in, out]) have a shape that the kernels know; others beside them are XLA's."""
+    """Whether networks (layers [..., in, out]) have a shape that the kernels know; XLA computes the others."""
     *hidden, outputs = (layer.weight.shape[-1] for layer in layers)
     return _known(hidden) and outputs <= _OUTPUTS and inputs <= _INPUTS
 

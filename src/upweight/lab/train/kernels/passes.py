@@ -335,7 +335,7 @@ class _WeightGradient(t.BlockProgram):
 
 
 def _in_chunks(x: Any) -> Any:
-    """Inputs [A, R, P] as chunks [A, R / 128, P / 128, 64, 256]: rows of both warpgroups beside each other, twice 64 columns."""
+    """Inputs [A, R, P] as chunks [A, R / 128, P / 128, 64, 256]: rows of both warpgroups next to each other, twice 64 columns."""
     parts = x.reshape(len(x), -1, 2, 64, x.shape[2] // 128, 2, 64)  # agent, tile, warpgroup, row, chunk, part, column
     return parts.transpose(0, 1, 4, 3, 5, 2, 6).reshape(len(x), -1, x.shape[2] // 128, 64, UNITS)
 
