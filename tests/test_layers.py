@@ -214,8 +214,9 @@ print(sorted(set(main.__globals__["COMMANDS"]) - set(main.__globals__["lab"].COM
 
 
 @pytest.mark.slow
-def test_records_and_reports_do_without_jax() -> None:
-    code = """
+def test_records_and_reports_do_without_jax(tmp_path: Path) -> None:
+    store = SOURCE.parents[1] / "reproduction" / "results" / "demo_seed0.jsonl"
+    code = f"""
 import sys
 for name in ("jax", "jaxlib", "optax", "gymnasium"): sys.modules[name] = None
 import importlib, pkgutil
@@ -223,7 +224,10 @@ for name in ("run_spec", "store", "readers"):
     importlib.import_module("upweight.lab.study." + name)
 for folder in ("report", "report.figures", "report.statistics"):
     for module in pkgutil.iter_modules(importlib.import_module("upweight.lab." + folder).__path__):
-        importlib.import_module(f"upweight.lab.{folder}.{module.name}")
+        importlib.import_module(f"upweight.lab.{{folder}}.{{module.name}}")
+from upweight.cli.main import main
+assert main(["report", {str(store)!r}, "-o", {str(tmp_path / "report.html")!r}, "--resamples", "20"]) == 0
+assert main(["replicate", {str(store)!r}, "--resamples", "20"]) == 0
 """
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
