@@ -19,7 +19,7 @@ _MOST_EXACT = 2.0**53  # from which floats are not every whole number
 def numbers(cells: NDArray[Any], *, name: str, source: str, or_categories: bool = False) -> NDArray[Any]:
     """``cells`` [M] as numbers [M], cells that hold vectors as [M, ...]; an empty cell is NaN.
 
-    ``or_categories``: whether text could be categories in their place, which is for messages.
+    ``or_categories``: whether text could be categories instead, which is for messages.
     """
     if cells.dtype.kind in NUMERIC_KINDS:
         return cells

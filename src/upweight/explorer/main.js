@@ -62,7 +62,7 @@ function meaning(chosen, w) {
   const ratio = number(Math.exp(1 / (chosen.temperature ?? 1)));
   return {
     rw: () => `By return: the best episode counts ${ratio} times as much as the worst.`,
-    aw: () => `By advantage over what the start let expect (${facts.baseline} baseline): the best counts ${ratio} times as much as the worst.`,
+    aw: () => `By advantage over what the start predicts (${facts.baseline} baseline): the best counts ${ratio} times as much as the worst.`,
     top: () => `Equal weight on the ${grouped(topCount(episodes, chosen.fraction))} episodes of highest return, none on the others${ties(w)}.`,
     half: () => `Half of the steps from ${byLabel() ? `label ${facts.labels[chosen.high]}` : `returns above ${number(chosen.threshold)}`}, half from the rest.`,
     uniform: () => "Every step equally often: what offline RL does by default.",

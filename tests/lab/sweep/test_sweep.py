@@ -633,7 +633,7 @@ def test_a_slice_goes_on_where_the_last_one_was(
     with caplog.at_level(logging.WARNING, "upweight"):
         assert sweep(study, store, max_agents=4).finished == 8
     assert f"{checkpoint.parent}: {checkpoint}: not a safetensors file" in caplog.text
-    assert "the training begins anew" in caplog.text
+    assert "the training starts again" in caplog.text
 
 
 def test_progress_is_kept_whatever_else_is_wrong(

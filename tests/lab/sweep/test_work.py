@@ -129,7 +129,7 @@ def test_a_damaged_folder_is_begun_anew(store: Store, take: Take, caplog: pytest
     assert Work(store).begun() == []
     with caplog.at_level(logging.WARNING, "upweight"):
         assert not list(take(RUNS).folder.glob("program-*"))
-    assert f"{folder}: damaged; the training begins anew" in caplog.text
+    assert f"{folder}: damaged; the training starts again" in caplog.text
     assert Work(store).begun() == [population]
 
 

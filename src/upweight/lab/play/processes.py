@@ -131,7 +131,7 @@ def _import_from(path: list[str], function: Callable[[Task], Result], task: Task
 
 
 def _try_again(function: Callable[[Task], Result], handed: deque[_Handed[Task]], count: int, error: Exception) -> None:
-    """Hand out anew, to a new executor, what was lost with the first task's executor."""
+    """Hand the tasks that were lost with the first task's executor to a new one."""
     broken = handed[0].executor
     _discard(broken, count)
     if handed[0].deaths:

@@ -35,7 +35,7 @@ _CAUTION = f"Neither is given to results of fewer than {FEW_RUNS} seeds."
 _LAST_ROW = "The last row counts the datasets where a sampler is better than Uniform, of those that can be judged."
 _PAPER = (
     "The paper's numbers, where it has a dataset of that name, come from a million updates, five seeds and D4RL's data; "
-    "datasets made by name are collected anew, with the policies that come with upweight."
+    "datasets made by name are collected again, with the policies that come with upweight."
 )
 _AGGREGATE_NOTE = (
     "With 95% intervals of the stratified bootstrap over seeds, over the datasets that all samplers of a block have runs on "

@@ -170,7 +170,7 @@ def _train_in_folder(
     workers: int | None,
     callback: Callable[[object], None],
 ) -> list[RunResult]:
-    """Go on where the folder is; begin anew if what is in there is damaged, or of other data, and for no other reason."""
+    """Resume the training in the folder; restart only if its files are damaged or of other data."""
     first = workplace.population.runs[0]
     watched = first.evaluate_every is not None
     training = partial(
@@ -189,7 +189,7 @@ def _train_in_folder(
     try:
         return training()
     except CheckpointError as error:
-        _log.warning("%s: %s; the training begins anew", workplace.folder, error)
+        _log.warning("%s: %s; the training starts again", workplace.folder, error)
         workplace.forget_progress()
         return training()
 

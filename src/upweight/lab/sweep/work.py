@@ -48,7 +48,7 @@ class Workplace:
         return seconds
 
     def forget_progress(self) -> None:
-        """So that the training begins anew."""
+        """Empty the folder, so that the training starts again."""
         for entry in self.folder.iterdir():
             if entry.name not in {_POPULATION, _LOCK}:  # the time is spent on what is forgotten
                 shutil.rmtree(entry) if entry.is_dir() else entry.unlink()
@@ -104,7 +104,7 @@ class Work:
         if folder.exists():
             if not _is_free(folder):
                 return False
-            _log.warning("%s: damaged; the training begins anew", folder)
+            _log.warning("%s: damaged; the training starts again", folder)
             remove_folder(folder)
         with atomic_target(folder) as made:
             made.mkdir()

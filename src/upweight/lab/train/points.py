@@ -3,7 +3,7 @@
 ::
 
     points/program-000-50000/run-000.safetensors   policies that wait to be played
-    points/program-000-50000.json                  what they came to, in their place
+    points/program-000-50000.json                  their returns, which replace the folder
     best/run-000.safetensors                       of each run the best policy so far: chosen with the simulator
 
 A point is written before the checkpoint of its moment, and played after it: a training that goes on finds what was played, and

@@ -155,7 +155,7 @@ def make_parts(dataset: Dataset, runs: Sequence[Run]) -> list["RunEpisodes"]:
 
 
 def with_given_weights(runs: Sequence[Run], parts: Sequence["RunEpisodes"]) -> list[Run]:
-    """The runs with weights [n] in the place of functions that gave them: another process knows a run by its weights."""
+    """The runs with functions replaced by the weights [n] that they gave: another process knows a run by its weights."""
 
     def given(weighting: Any, part: RunEpisodes) -> Any:
         return part.weights(weighting) if callable(weighting) and not isinstance(weighting, Weighting) else weighting

@@ -92,7 +92,7 @@ def choose_piece(block: int, algorithm: Algorithm, config: Config, num_agents: i
 def choose_interval(num_updates: int, period: int, log_every: int | None) -> int:
     """About a fiftieth of the training (or ``log_every``), a multiple of the period.
 
-    If possible it divides the training, because a shorter last piece would be compiled anew.
+    If possible it divides the training, because a shorter last piece would be compiled again.
     """
     wanted = log_every or max(BLOCK_UPDATES, num_updates // _LOGS_PER_TRAINING)
     wanted = max(period, wanted // period * period)

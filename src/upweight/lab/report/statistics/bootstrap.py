@@ -139,7 +139,7 @@ def profile_band(
 def resample(scores: Scores, rng: np.random.Generator, count: int, tasks: NDArray[np.int64] | None = None) -> Scores:
     """``count`` resamples, [count, R]: runs drawn with replacement within each task.
 
-    ``tasks`` [count, tasks] says whose runs stand in the place of each task's; without, its own. There are as many as the task
+    ``tasks`` [count, tasks] says whose runs replace each task's; without, its own. There are as many as the task
     in whose place they stand has.
     """
     own = np.repeat(np.arange(len(scores.runs)), scores.runs)  # [R] each run's task
@@ -181,7 +181,7 @@ def _percentiles(
 
 
 def _draw_tasks(kinds: Sequence[str], rng: np.random.Generator, count: int) -> NDArray[np.int64]:
-    """[count, tasks] whose runs stand in the place of each task's: a kind for all tasks of a kind, then one of its own tasks."""
+    """[count, tasks] the task whose runs replace each task's: a kind for all tasks of a kind, then one of its own tasks."""
     numbers = {name: number for number, name in enumerate(dict.fromkeys(kinds))}
     kind = np.array([numbers[name] for name in kinds])  # [tasks]
     sizes = np.bincount(kind)  # [kinds]

@@ -55,7 +55,7 @@ def as_scores(given: Scores | GivenScores) -> Scores:
     - an array [runs, tasks]: rows are seeds, columns are tasks
 
     Numbers that are not finite are refused. Runs diverge because of the method, so dropping them measures something else: the
-    method when it works. They count as what the caller puts in their place.
+    method when it works. They count as the value that the caller gives them.
     """
     if isinstance(given, Scores):
         return given
