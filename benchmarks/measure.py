@@ -16,7 +16,7 @@ from typing import Any
 
 import numpy as np
 
-RESULTS = Path(__file__).parent / "results"
+_ROOT = Path(__file__).parents[1]
 
 
 def interleaved(tasks: dict[str, Callable[[], object]], *, rounds: int, seconds: float = 0.02) -> dict[str, float]:
@@ -37,15 +37,21 @@ def interleaved(tasks: dict[str, Callable[[], object]], *, rounds: int, seconds:
     return {name: float(np.median(values)) for name, values in times.items()}
 
 
+def results_folder() -> Path:
+    """``results`` next to the program that runs; ``UPWEIGHT_RESULTS`` names another folder."""
+    folder = Path(os.environ.get("UPWEIGHT_RESULTS", Path(sys.argv[0]).resolve().parent / "results"))
+    folder.mkdir(exist_ok=True)
+    return folder
+
+
 def record(
     name: str, packages: list[str], results: list[dict[str, Any]], *, about: dict[str, Any] | None = None
 ) -> Path:
-    """Write results with everything needed to read them later; ``UPWEIGHT_RESULTS`` names another folder."""
-    folder = Path(os.environ.get("UPWEIGHT_RESULTS", RESULTS))
-    folder.mkdir(exist_ok=True)
+    """Write results with everything needed to read them later."""
+    folder, program = results_folder(), Path(sys.argv[0]).resolve()
     path = folder / f"{name}.json"
     entry = {
-        "command": " ".join(["python", *sys.argv]),
+        "command": " ".join(["python", os.path.relpath(program, _ROOT), *sys.argv[1:]]),
         "date": date.today().isoformat(),
         "commit": _commit(),
         "hardware": {"cpu": _cpu(), "cores": os.cpu_count(), "system": platform.platform(terse=True)},

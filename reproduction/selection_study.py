@@ -16,7 +16,6 @@ is done; reproduction/selection_analysis.py reads them.
 import argparse
 import itertools
 import json
-import os
 import time
 from collections.abc import Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -30,7 +29,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 import upweight as uw
-from benchmarks.measure import RESULTS, record
+from benchmarks.measure import record, results_folder
 from upweight.lab.recipes.make import SharedData, make_shared_data
 from upweight.lab.recipes.tasks import MUJOCO_TASKS, find_task
 from upweight.lab.select.fqe import FQEConfig, QEstimates, evaluate_policies
@@ -279,9 +278,7 @@ def main() -> None:
     parser.add_argument("--deadline", type=float, default=530.0, help="seconds after which nothing is begun")
     parser.add_argument("--name", default="selection_study")
     arguments = parser.parse_args()
-    folder = Path(os.environ.get("UPWEIGHT_RESULTS", RESULTS))
-    folder.mkdir(exist_ok=True)
-    path = folder / f"{arguments.name}.jsonl"
+    path = results_folder() / f"{arguments.name}.jsonl"
     path.unlink(missing_ok=True)
     with compilation_cache():
         seconds = study(arguments, path)

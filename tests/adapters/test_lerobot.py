@@ -194,7 +194,7 @@ def test_what_makes_no_sense_is_refused(options: dict[str, Any], message: str) -
 
 
 def test_the_program_of_the_page_trains_by_the_weights(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """With a stand-in for LeRobot's training, which makes its sampler as that does; benchmarks/robots.py has the real one."""
+    """With a stand-in for LeRobot's training, which makes its sampler as that does; reproduction/robots.py has the real one."""
     page = Path(__file__).parents[2] / "docs" / "adapters" / "lerobot.md"
     program = page.read_text().split("```text\n# weighted_train.py\n")[1].split("```")[0]
     folder = write_lerobot(tmp_path / "pick_place", **{"next.success": flags_of()})

@@ -52,10 +52,10 @@ def originals(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
 
 @pytest.mark.slow
 def test_mutated_bytes(tmp_path: Path) -> None:
-    """In watched processes, since libraries crash and hang on some; benchmarks/results/fuzz.json has greater numbers."""
+    """In watched processes, since libraries crash and hang on some; reproduction/results/fuzz.json has greater numbers."""
     subprocess.run(
-        [sys.executable, "fuzz.py", "--tries", "150", "--minutes", "1"],
-        cwd=Path(__file__).parents[2] / "benchmarks",
+        [sys.executable, "-m", "reproduction.fuzz", "--tries", "150", "--minutes", "1"],
+        cwd=Path(__file__).parents[2],
         env={**os.environ, "UPWEIGHT_RESULTS": str(tmp_path)},
         check=True,
         capture_output=True,

@@ -1,7 +1,7 @@
 """Are robot libraries drawing by our weights? Asked of the libraries themselves, which the tests do without.
 
-    python benchmarks/robots.py lerobot      # LeRobot 0.6: Python 3.12; without its dependencies only its sampler is asked
-    python benchmarks/robots.py robomimic    # robomimic 0.3: pip install --no-deps robomimic termcolor tqdm psutil
+    python -m reproduction.robots lerobot      # LeRobot 0.6: Python 3.12; without its dependencies only its sampler is asked
+    python -m reproduction.robots robomimic    # robomimic 0.3: pip install --no-deps robomimic termcolor tqdm psutil
 
 Packages that are not installed may lie in folders that PYTHONPATH names. Each check is a row of the results; one that cannot be
 made says what is missing, and one that fails ends the program.
@@ -17,7 +17,7 @@ import tempfile
 from pathlib import Path
 from typing import Any
 
-from measure import record
+from benchmarks.measure import record
 
 ROOT = Path(__file__).parents[1]
 PACKAGES = ["upweight", "numpy", "torch", "lerobot", "robomimic", "datasets", "accelerate", "pyarrow", "h5py"]
@@ -50,8 +50,7 @@ def main() -> None:
     parser.add_argument("library", choices=["lerobot", "robomimic"])
     parser.add_argument("--note", help="kept with the results: what is unusual about this installation")
     arguments = parser.parse_args()
-    sys.path.append(sys.path.pop(0))  # this folder has a datasets.py, and so has Hugging Face
-    host = importlib.import_module(f"hosts.{arguments.library}_host")
+    host = importlib.import_module(f"reproduction.{arguments.library}_checks")
     results: list[dict[str, Any]] = []
     with tempfile.TemporaryDirectory() as folder:
         for check in host.CHECKS:

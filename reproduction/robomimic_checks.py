@@ -9,7 +9,7 @@ import numpy as np
 from scipy.stats import chisquare
 
 import upweight as uw
-from robots import run_script, script_of
+from reproduction.robots import run_script, script_of
 from upweight.adapters.robomimic import draw_by_weight
 
 GOOD = 12  # of 60 demonstrations; the others go the other way

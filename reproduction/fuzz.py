@@ -1,6 +1,6 @@
 """Damaged files in great numbers: what do the readers make of them?
 
-    python benchmarks/fuzz.py --tries 100000 --minutes 4 [--format d4rl]
+    python -m reproduction.fuzz --tries 100000 --minutes 4 [--format d4rl]
 
 Small valid files of every format are mutated (bytes changed, cut, zeroed, moved, inserted, length fields replaced) and read in
 a process that is watched: it may accept a file or refuse it with a DatasetError. Anything else is a defect of ours (another
@@ -28,7 +28,7 @@ import pyarrow as pa
 from pyarrow import feather
 
 import upweight as uw
-from measure import record
+from benchmarks.measure import record
 from upweight.io.guard import is_delicate, limit_memory, look
 from upweight.io.registry import formats
 

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 import upweight as uw
-from robots import run_script, script_of
+from reproduction.robots import run_script, script_of
 from upweight.adapters.lerobot import WeightedEpisodeSampler
 from upweight.cli.main import main as upweight
 
