@@ -100,7 +100,9 @@ def test_an_effective_size_takes_the_place_of_the_algorithms_temperature(tmp_pat
 
 def test_an_actor_may_draw_by_weights_of_its_own(tmp_path: Path) -> None:
     """By name, at the algorithm's temperature, or with settings; runs without one keep the names they had."""
-    entries = '{name = "uniform", actor = "rw"}, {name = "top", actor = {name = "aw", temperature = 1}}'
+    entries = (
+        '{name = "uniform", actor_weighting = "rw"}, {name = "top", actor_weighting = {name = "aw", temperature = 1}}'
+    )
     decoupled = GOOD.replace('"uniform", {name = "rw", temperature = 0.2}', f'"uniform", "rw", {entries}')
     decoupled = decoupled.replace('"discrete_bc", {name = "discrete_cql", conservative_weight = 0.5}', '"discrete_iql"')
     runs = [run for run in read_experiment(write(tmp_path, decoupled)).runs if run.data.name.endswith("-5")]
@@ -114,6 +116,13 @@ def test_an_actor_may_draw_by_weights_of_its_own(tmp_path: Path) -> None:
     assert (agent.weighting, agent.actor_weighting) == (uw.Uniform(), uw.ReturnWeighting(0.1))
     assert agent_of(found["Uniform"]).actor_weighting is None
     assert [len(population.runs) for population in pack([*found.values()])] == [2, 2]  # programs of their own
+
+
+def test_the_runs_of_an_actor_with_weights_of_its_own_keep_the_names_they_are_stored_under() -> None:
+    folder = Path(__file__).parents[3] / "reproduction"
+    lines = (folder / "results" / "replays.jsonl").read_text("utf-8").splitlines()
+    stored = {line["run"]["run_id"] for line in map(json.loads, lines) if "run" in line}
+    assert stored and stored <= {run.run_id for run in read_experiment(folder / "replays.toml").runs}
 
 
 def test_the_runs_of_an_experiment_may_come_from_a_generator(tmp_path: Path) -> None:
@@ -162,9 +171,10 @@ def test_evaluation_on_the_way_is_no_part_of_a_name(tmp_path: Path) -> None:
         (('"uniform", {', '"unifrom", {'), r"toml: grid 1: weightings: .*did you mean 'uniform'"),
         (("temperature = 0.2", "temperature = -1"), r"toml: grid 1: weightings: .*temperature"),
         (('["uniform", {', '[3, {'), r"toml: grid 1: weightings: expected a name or \{name"),
-        (('"rw", temperature = 0.2', '"rw", actor = 3'), r"toml: grid 1: weightings: expected a name or \{name"),
-        (('"rw", temperature = 0.2', '"rw", actor = "wr"'), r"toml: grid 1: weightings: wr: unknown weighting 'wr'; known: aw"),
-        (('"rw", temperature = 0.2', '"rw", actor = "rw"'), r"weightings: actor_weighting: discrete_bc has no critic"),
+        (('"rw", temperature = 0.2', '"rw", actor_weighting = 3'), r"toml: grid 1: weightings: expected a name or \{name"),
+        (('"rw", temperature = 0.2', '"rw", actor_weighting = "wr"'), r"grid 1: weightings: wr: unknown weighting 'wr'; known"),
+        (('"rw", temperature = 0.2', '"rw", actor_weighting = "rw"'), r"weightings: actor_weighting: discrete_bc has no critic"),
+        (('"rw", temperature = 0.2', '"rw", actor = "rw"'), r"weightings: rw: actor: .*did you mean 'actor_weighting'"),
         (('"cartpole-random"', '"cartpole-randon"'), r"toml: grid 2: datasets: no dataset 'cartpole-randon'; did you mean"),
         (('"cartpole-random"', '"pong-*"'), r"toml: grid 2: datasets: no dataset 'pong-\*'"),
         (('"cartpole-random"', '"logs.npz"'), r"toml: grid 2: datasets: logs.npz is a file: say with env ="),

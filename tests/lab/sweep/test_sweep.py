@@ -152,7 +152,7 @@ episodes = 2
 dataset_steps = 500
 datasets = ["cartpole-expert-random-50"]
 algorithms = [{name = "discrete_iql", hidden_units = [8], batch_size = 16}]
-weightings = [{name = "uniform", actor = "rw"}, {name = "rw", actor = "uniform"}]
+weightings = [{name = "uniform", actor_weighting = "rw"}, {name = "rw", actor_weighting = "uniform"}]
 """
     )
     study = read_experiment(tmp_path / "study.toml")

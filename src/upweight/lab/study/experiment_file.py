@@ -12,7 +12,7 @@
     [[grid]]                        # one or more; the runs of all of them
     datasets = ["hopper-*-random-*", "logs.hdf5", {path = "replay.hdf5", horizon = 1000}]    # names (with wildcards) or files
     algorithms = ["bc", {name = "iql", preset = "official", expectile = 0.9}]
-    weightings = ["uniform", {name = "rw", temperature = 0.1}, {name = "uniform", actor = "rw"}]    # the last: critics uniformly
+    weightings = ["uniform", {name = "rw", temperature = 0.1}, {name = "uniform", actor_weighting = "rw"}]  # last: actor alone
     env = "Hopper-v5"               # where files are evaluated; names know it
 
     [scale.smoke]                   # other values for a quick look: --scale smoke

@@ -23,6 +23,7 @@ from upweight.lab.train.run import Run, algorithm_config, check_runs, named_weig
 from upweight.weightings.registry import find_weighting
 from upweight.weightings.weighting import Weighting
 
+_ACTOR_WEIGHTING = "actor_weighting"
 _MINARI = "minari:"
 _MOST_SEEDS = 100_000
 _LIMITS = {  # lowest and highest
@@ -57,7 +58,9 @@ class Grid:
     datasets: list[Any]  # names, wildcards over them, files, or {path = ..., option = ...}
     algorithms: list[Any]  # names, or {name = ..., setting = ...}
     updates: int
-    weightings: list[Any] = field(default_factory=lambda: ["uniform"])  # as algorithms; actor = ... may be a setting
+    weightings: list[Any] = field(
+        default_factory=lambda: ["uniform"]
+    )  # as algorithms; actor_weighting = ... may be a setting
     seeds: int | list[int] = 1  # how many, or which
     episodes: int = 20  # of the evaluation
     evaluate_every: int | list[int] | None = None  # updates, on the way: between two evaluations, or those of each
@@ -223,9 +226,9 @@ def _agent(entry: Any) -> Run:
 def _drawing(run: Run, entry: Any) -> Run:
     """An agent of the algorithm that draws as an entry of the weightings says."""
     rest, actor = entry, None
-    if isinstance(entry, dict) and ACTOR in entry:
-        rest = {name: value for name, value in entry.items() if name != ACTOR}
-        actor = _weighting(entry[ACTOR], run.method.name)
+    if isinstance(entry, dict) and _ACTOR_WEIGHTING in entry:
+        rest = {name: value for name, value in entry.items() if name != _ACTOR_WEIGHTING}
+        actor = _weighting(entry[_ACTOR_WEIGHTING], run.method.name)
     weighting = _weighting(rest, run.method.name)
     with _mistakes_of("weightings"):
         return replace(run, weighting=weighting, actor_weighting=actor)
@@ -233,6 +236,8 @@ def _drawing(run: Run, entry: Any) -> Run:
 
 def _weighting(entry: Any, algorithm: str) -> Weighting:
     name, settings = _named("weightings", entry)
+    if ACTOR in settings:
+        raise KeyMistake("weightings", f"{name}: {ACTOR}: unknown setting; did you mean {_ACTOR_WEIGHTING!r}?")
     with _mistakes_of("weightings", name):
         kind = find_weighting(name)
         defaults = {each.name: each.default for each in fields(kind) if each.default is not MISSING}
