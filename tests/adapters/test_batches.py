@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import upweight as uw
-from support.adapters import Adapted, check_adapter, numbered_dataset, steps_of
+from support.adapters import Adapted, check_actor_apart, check_adapter, numbered_dataset, steps_of
 from support.datasets import rows_only
 
 
@@ -23,6 +23,24 @@ def test_contract(arrays: str, prefetch: int) -> None:
         return Adapted(draw, batches.state_dict, batches.load_state_dict)
 
     check_adapter(make, numbered_dataset(), draws=20_000)
+
+
+@pytest.mark.parametrize(("arrays", "prefetch"), [("numpy", 0), ("torch", 2)])
+def test_an_actor_apart(arrays: str, prefetch: int) -> None:
+    def make(dataset: uw.Dataset, weighting: Any, actor_weighting: Any, seed: int) -> Adapted:
+        how = {"seed": seed, "arrays": arrays, "prefetch": prefetch}
+        batches = uw.batches(rows_only(dataset), weighting, 256, actor_weighting=actor_weighting, **how)
+
+        def draw(_: int) -> np.ndarray:
+            batch = next(batches)
+            if actor_weighting is None:
+                return steps_of(batch.observations)
+            critic, actor = batch
+            return np.stack([steps_of(critic.observations), steps_of(actor.observations)])
+
+        return Adapted(draw, batches.state_dict, batches.load_state_dict)
+
+    check_actor_apart(make, numbered_dataset(), draws=20_000)
 
 
 @pytest.mark.parametrize("discrete", [False, True])

@@ -1,10 +1,12 @@
 """The draws that all adapters share, and the check that their library is there."""
 
+from typing import Any
+
 import numpy as np
 import pytest
 
 import upweight as uw
-from support.adapters import Adapted, check_adapter, numbered_dataset
+from support.adapters import Adapted, check_actor_apart, check_adapter, numbered_dataset
 from upweight.adapters.draws import Draws, episode_weights
 
 
@@ -14,6 +16,14 @@ def test_draws() -> None:
         return Adapted(draws.rows, draws.state_dict, draws.load_state_dict)
 
     check_adapter(make, numbered_dataset())
+
+
+def test_an_actor_apart() -> None:
+    def make(dataset: uw.Dataset, weighting: Any, actor_weighting: Any, seed: int) -> Adapted:
+        draws = Draws.of(dataset, weighting, seed, actor_weighting)
+        return Adapted(draws.rows, draws.state_dict, draws.load_state_dict)
+
+    check_actor_apart(make, numbered_dataset())
 
 
 def test_a_state_is_not_changed_by_later_draws() -> None:

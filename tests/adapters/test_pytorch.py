@@ -6,6 +6,7 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from itertools import islice
+from operator import itemgetter
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +19,7 @@ from scipy.stats import chisquare
 from torch.utils.data import DataLoader, TensorDataset
 
 import upweight as uw
-from support.adapters import Adapted, check_adapter, numbered_dataset, steps_of
+from support.adapters import Adapted, check_actor_apart, check_adapter, numbered_dataset, steps_of
 from support.datasets import rows_only
 from upweight.adapters.pytorch import MOST_WORKERS, WeightedBatchSampler, WeightedTransitions
 
@@ -60,6 +61,22 @@ def test_transition_batches(discrete: bool) -> None:
     check_adapter(make, numbered_dataset(discrete=discrete))
 
 
+@pytest.mark.parametrize("looked_up", [False, True])
+def test_an_actor_apart(looked_up: bool) -> None:
+    def make(dataset: uw.Dataset, weighting: Any, actor_weighting: Any, seed: int) -> Adapted:
+        kind = WeightedTransitions if looked_up else WeightedBatchSampler
+        batches = kind(dataset, weighting, 256, actor_weighting=actor_weighting, seed=seed)
+        if not looked_up:
+            steps = TensorDataset(torch.tensor(dataset.observations))
+            return adapted(batches, DataLoader(steps, sampler=batches, batch_size=None), itemgetter(0))
+        loader = DataLoader(batches, batch_size=None)
+        if actor_weighting is None:
+            return adapted(batches, loader, itemgetter("observations"))
+        return adapted(batches, loader, lambda batch: np.stack([part["observations"] for part in batch]))
+
+    check_actor_apart(make, numbered_dataset())
+
+
 def adapted(batches: Any, loader: DataLoader[Any], observations: Any) -> Adapted:
     """An adapter whose batches have 256 rows, as the contract draws them."""
     iterator: list[Iterator[Any]] = [iter(loader)]
@@ -68,7 +85,7 @@ def adapted(batches: Any, loader: DataLoader[Any], observations: Any) -> Adapted
         batches.load_state_dict(state)
         iterator[0] = iter(loader)
 
-    return Adapted(lambda count: steps_of(observations(next(iterator[0])))[:count], batches.state_dict, restore)
+    return Adapted(lambda _: steps_of(observations(next(iterator[0]))), batches.state_dict, restore)
 
 
 def test_a_batch_holds_the_transitions_of_its_steps() -> None:
@@ -209,6 +226,17 @@ def test_workers_repeat_with_the_seed_and_go_on_with_the_epoch() -> None:
     other = transitions(seed=3, num_batches=5)
     other.load_state_dict(state)
     np.testing.assert_array_equal(drawn(two_workers(other)), epochs[1])
+
+
+@pytest.mark.slow
+def test_workers_hand_out_the_critics_and_the_actors_batches() -> None:
+    pairs = list(two_workers(transitions(num_batches=400, actor_weighting=np.eye(20)[3])))
+    np.testing.assert_array_equal(
+        drawn(critic for critic, _ in pairs), drawn(two_workers(transitions(num_batches=400)))
+    )
+    actor, first = drawn(actor for _, actor in pairs), numbered_dataset().starts[3]
+    assert set(actor.ravel()) <= set(range(first, first + numbered_dataset().lengths[3]))
+    assert len(np.unique(actor, axis=0)) == 400  # no batch twice, from whichever worker
 
 
 # ---- ranks ----------------------------------------------------------------------------------------------------------

@@ -2,6 +2,7 @@
 
 import json
 import pickle  # what worker processes are sent with
+from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -26,13 +27,22 @@ from torchrl.data import (
 )
 
 import upweight as uw
-from support.adapters import Adapted, check_adapter, numbered_dataset, steps_of
+from support.adapters import Adapted, check_actor_apart, check_adapter, numbered_dataset, steps_of
 from support.datasets import RowsOnly, rows_only, with_arrays
 from upweight.adapters.torchrl import DatasetStorage, WeightedEpisodeSampler, to_dataset, to_tensordict
 from upweight.data.segment import LAST, TRAINABLE, Episodes
 
 pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning:abc")  # TorchRL's, on importing its collectors
 WEIGHTS = np.random.default_rng(1).random(20) ** 2
+
+
+@pytest.fixture
+def one_thread() -> Iterator[None]:
+    """Small networks on several threads wait for each other."""
+    threads = torch.get_num_threads()
+    torch.set_num_threads(1)
+    yield
+    torch.set_num_threads(threads)
 
 
 def filled(rows: Any, sampler: WeightedEpisodeSampler | None = None, **options: Any) -> TensorDictReplayBuffer:
@@ -73,6 +83,24 @@ def test_replay_buffer(discrete: bool, stored: bool) -> None:
         )
 
     check_adapter(make, numbered_dataset(discrete=discrete))
+
+
+@pytest.mark.parametrize("stored", [False, True])
+def test_an_actor_apart(stored: bool) -> None:
+    def make(dataset: uw.Dataset, weighting: Any, actor_weighting: Any, seed: int) -> Adapted:
+        sampler = WeightedEpisodeSampler(dataset, weighting, actor_weighting=actor_weighting, seed=seed)
+        buffer = filled(to_tensordict(dataset), sampler) if stored else gathering(dataset, sampler)
+
+        def draw(count: int) -> np.ndarray:
+            rows = buffer.sample(count)
+            if actor_weighting is None:
+                return steps_of(rows["observation"])
+            critic, actor = rows.reshape(2, -1)
+            return np.stack([steps_of(critic["observation"]), steps_of(actor["observation"])])
+
+        return Adapted(draw, buffer.state_dict, buffer.load_state_dict)
+
+    check_actor_apart(make, known_ends())
 
 
 def test_a_weighted_buffer_draws_as_its_dataset_does() -> None:
@@ -306,6 +334,21 @@ def test_sequences_stay_inside_episodes(boundary: str) -> None:
     assert chisquare(counts[expected > 0], counts.sum() * expected[expected > 0]).pvalue > 1e-3
 
 
+@pytest.mark.slow
+def test_sequences_of_critics_and_of_an_actor() -> None:
+    """With as many sequences as steps in each: TorchRL would take a matrix of rows for something else."""
+    dataset = numbered_dataset()
+
+    def sampled(actor_weighting: Any) -> TensorDict:
+        sampler = WeightedEpisodeSampler(dataset, "uniform", actor_weighting=actor_weighting)
+        storage, unit = DatasetStorage(dataset), Sequence(8)
+        return TensorDictReplayBuffer(storage=storage, sampler=sampler, batch_size=8, sample_unit=unit).sample()
+
+    critic, actor = sampled(np.eye(20)[3]).reshape(2, 8, 8)
+    assert_equal(critic, sampled(None).reshape(8, 8))
+    assert (actor["episode"] == 3).all()
+
+
 # ---- learning -------------------------------------------------------------------------------------------------------
 @pytest.mark.slow
 @pytest.mark.filterwarnings("ignore:The name target_actor_network_params:UserWarning")  # TorchRL's, of its own class
@@ -339,6 +382,53 @@ def test_behaviour_cloning_follows_the_weights() -> None:
     assert learned_action(uw.Uniform()) == pytest.approx(-0.3, abs=0.05)
 
 
+@pytest.mark.slow
+@pytest.mark.usefixtures("one_thread")
+def test_an_actor_apart_leaves_the_critics_as_they_are() -> None:
+    """IQL: Q and V do not depend on the actor, so they learn the same, bit for bit; the actor copies the good episodes alone."""
+    from torchrl.modules import IndependentNormal, NormalParamExtractor, ProbabilisticActor, ValueOperator
+    from torchrl.objectives import IQLLoss, SoftUpdate
+
+    good = np.arange(50) < 10
+    dataset = uw.Dataset.from_arrays(
+        observations=np.random.default_rng(0).normal(size=(1_000, 3)).astype(np.float32),
+        actions=np.where(np.repeat(good, 20), 0.5, -0.5).astype(np.float32)[:, None],
+        rewards=np.where(np.repeat(good, 20), 0.01, 0.0).astype(np.float32),
+        terminated=np.arange(1_000) % 20 == 19,
+    )
+
+    class Q(torch.nn.Linear):
+        def forward(self, observation: torch.Tensor, action: torch.Tensor) -> torch.Tensor:
+            return super().forward(torch.cat([observation, action], -1))
+
+    def learned(actor_weighting: str | None) -> tuple[torch.Tensor, float]:
+        torch.manual_seed(0)
+        sampler = WeightedEpisodeSampler(dataset, "uniform", actor_weighting=actor_weighting, seed=0)
+        buffer = gathering(dataset, sampler)
+        head = torch.nn.Sequential(torch.nn.Linear(3, 2), NormalParamExtractor())
+        policy = TensorDictModule(head, in_keys=["observation"], out_keys=["loc", "scale"])
+        actor = ProbabilisticActor(policy, in_keys=["loc", "scale"], distribution_class=IndependentNormal)
+        q = ValueOperator(Q(4, 1), in_keys=["observation", "action"])
+        loss = IQLLoss(actor, q, value_network=ValueOperator(torch.nn.Linear(3, 1), in_keys=["observation"]))
+        optimizer, targets = torch.optim.Adam(loss.parameters(), lr=0.1), SoftUpdate(loss, tau=0.005)
+        for _ in range(40):
+            rows = buffer.sample()
+            of_critics, of_actor = (rows, rows) if actor_weighting is None else rows.reshape(2, -1)
+            terms = (loss.qvalue_loss(of_critics), loss.value_loss(of_critics), loss.actor_loss(of_actor))
+            optimizer.zero_grad()
+            sum(term for term, _ in terms).backward()
+            optimizer.step()
+            targets.step()
+        critics = [*loss.qvalue_network_params.values(True, True), *loss.value_network_params.values(True, True)]
+        mean = policy(TensorDict(observation=torch.zeros(1, 3)))["loc"].item()
+        return torch.cat([part.detach().flatten() for part in critics]), mean
+
+    (alone, mean), (critics, followed), again = learned(None), learned("rw"), learned("rw")
+    assert mean == pytest.approx(-0.3, abs=0.1) and followed == pytest.approx(0.5, abs=0.05)
+    assert torch.equal(critics, alone)
+    assert torch.equal(again[0], critics) and again[1] == followed
+
+
 # ---- files ----------------------------------------------------------------------------------------------------------
 def test_the_buffer_keeps_the_state(tmp_path: Path) -> None:
     dataset = numbered_dataset()
@@ -352,7 +442,10 @@ def test_the_buffer_keeps_the_state(tmp_path: Path) -> None:
         "episodes.npz",
         "generator.json",
     ]
-    assert json.loads((tmp_path / "buffer" / "sampler" / "generator.json").read_text())["bit_generator"] == "PCG64"
+    assert (
+        json.loads((tmp_path / "buffer" / "sampler" / "generator.json").read_text())["generator"]["bit_generator"]
+        == "PCG64"
+    )
 
     def other() -> TensorDictReplayBuffer:
         return filled(to_tensordict(dataset), WeightedEpisodeSampler(dataset, "uniform", seed=3))
@@ -363,6 +456,22 @@ def test_the_buffer_keeps_the_state(tmp_path: Path) -> None:
     torch.testing.assert_close(read.sample()["observation"], following)
     (plain := other()).sampler.load_state_dict(torch.load(tmp_path / "sampler.pt", weights_only=True))
     torch.testing.assert_close(plain.sample()["observation"], following)
+
+
+def test_files_keep_the_state_of_an_actor_apart(tmp_path: Path) -> None:
+    dataset = numbered_dataset()
+    sampler = WeightedEpisodeSampler(dataset, "uniform", actor_weighting=WEIGHTS)
+    buffer = gathering(dataset, sampler)
+    sampler.dumps(tmp_path)
+    following = buffer.sample()["index"]
+    other = WeightedEpisodeSampler(dataset, WEIGHTS, actor_weighting="uniform", seed=3)
+    other.loads(tmp_path)
+    assert torch.equal(gathering(dataset, other).sample()["index"], following)
+    with pytest.raises(uw.AdapterError, match="draws without an actor_weighting, found one with"):
+        WeightedEpisodeSampler(dataset, "uniform").loads(tmp_path)
+    WeightedEpisodeSampler(dataset, "uniform").dumps(tmp_path)  # over the other
+    with pytest.raises(uw.AdapterError, match="draws with an actor_weighting, found one without"):
+        other.loads(tmp_path)
 
 
 def test_a_state_that_does_not_fit(tmp_path: Path) -> None:

@@ -77,3 +77,44 @@ def check_adapter(
     other = make(dataset, weights, 7)
     other.restore(state)
     np.testing.assert_array_equal(other.draw(256), following)
+
+
+def check_actor_apart(
+    make: Callable[[uw.Dataset, Any, Any, int], Adapted], dataset: uw.Dataset, *, draws: int = 40_000
+) -> None:
+    """With a weighting of its own the actor draws by that, independently, and the critics draw what they draw without.
+
+    ``make`` takes the critics' weighting, the actor's and a seed; rows are then [2, count], the critics' first.
+    """
+    weights = np.random.default_rng(5).random(dataset.num_episodes) ** 3
+    weights[1] = 0.0
+
+    def drawn(adapted: Adapted) -> NDArray[np.int64]:
+        return np.concatenate([adapted.draw(256) for _ in range(draws // 256)], axis=-1)
+
+    rows = drawn(make(dataset, "uniform", weights, 0))
+    for found, given in zip(rows, (uw.Uniform()(dataset), weights), strict=True):
+        expected = uw.EpisodeSampler(dataset, given).probabilities()
+        counts = np.bincount(found, minlength=dataset.num_steps)
+        assert (counts[expected == 0] == 0).all()
+        assert chisquare(counts[expected > 0], len(found) * expected[expected > 0]).pvalue > 1e-3
+    np.testing.assert_array_equal(drawn(make(dataset, "uniform", None, 0)), rows[0])
+    np.testing.assert_array_equal(make(dataset, "uniform", weights, 0).draw(256), rows[:, :256])
+    assert (make(dataset, "uniform", weights, 1).draw(256) != rows[:, :256]).any(axis=1).all()
+
+    critic, actor = drawn(make(dataset, weights, weights, 0))  # by the same weights, and yet other rows
+    chance = (uw.EpisodeSampler(dataset, weights).probabilities() ** 2).sum()
+    for shift in range(-1, 2):
+        assert abs((critic == np.roll(actor, shift)).mean() - chance) < 5 * (chance / len(critic)) ** 0.5
+
+    adapted = make(dataset, "uniform", weights, 0)
+    adapted.draw(256)
+    state = adapted.state()
+    following = adapted.draw(256)
+    (other := make(dataset, weights, "uniform", 7)).restore(state)
+    np.testing.assert_array_equal(other.draw(256), following)
+    alone = make(dataset, "uniform", None, 0)
+    with pytest.raises(uw.AdapterError, match="draws without an actor_weighting, found one with"):
+        alone.restore(state)
+    with pytest.raises(uw.AdapterError, match="draws with an actor_weighting, found one without"):
+        adapted.restore(alone.state())

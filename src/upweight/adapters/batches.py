@@ -5,7 +5,10 @@ from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
 from typing import Any
 
-from upweight.adapters.draws import Draws, GivenWeighting
+import numpy as np
+from numpy.typing import NDArray
+
+from upweight.adapters.draws import Draws, GivenWeighting, for_each_learner
 from upweight.base.checks import whole_number
 from upweight.base.errors import AdapterError
 from upweight.base.optional import require
@@ -14,11 +17,11 @@ from upweight.data.dataset import Dataset, Transitions
 from upweight.data.given import AnyDataset, as_dataset
 
 _LIBRARIES = {"numpy": "", "torch": "torch", "jax": "train"}  # and the extra that brings it
-_Made = tuple[Transitions, dict[str, Any]]  # a batch, and where the generator stood after it
+_Made = tuple[Any, dict[str, Any]]  # a batch, and where the generator stood after it
 
 
-class Batches(Shown, Iterator[Transitions]):
-    """Batches without end; ``next(batches)`` is a :class:`Transitions` of arrays. Made by :func:`batches`."""
+class Batches(Shown, Iterator[Any]):
+    """Batches without end; ``next(batches)`` is a :class:`Transitions` of arrays, or a pair of them. Made by :func:`batches`."""
 
     def __init__(
         self, dataset: Dataset, draws: Draws, convert: Callable[[Any], Any], batch_size: int, prefetch: int
@@ -32,7 +35,7 @@ class Batches(Shown, Iterator[Transitions]):
     def __iter__(self) -> "Batches":
         return self
 
-    def __next__(self) -> Transitions:
+    def __next__(self) -> Any:
         while self._thread is not None and len(self._coming) <= self._prefetch:
             self._coming.append(self._thread.submit(self._make))
         batch, self._position = self._make() if self._thread is None else self._coming.popleft().result()
@@ -40,7 +43,7 @@ class Batches(Shown, Iterator[Transitions]):
 
     def state_dict(self) -> dict[str, Any]:
         """Weights and the place in the stream, after the last batch handed out, whatever has been made ahead."""
-        return {**self._draws.state_dict(), "generator": dict(self._position)}
+        return self._draws.state_dict(self._position)
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Go on from where :meth:`state_dict` was called."""
@@ -53,8 +56,10 @@ class Batches(Shown, Iterator[Transitions]):
         return {"batch_size": self._batch_size, "drawn_by": self._draws.sampler}
 
     def _make(self) -> _Made:
-        columns = self._dataset.transitions(self._draws.rows(self._batch_size))
-        return Transitions(*map(self._convert, columns)), self._draws.position()
+        return for_each_learner(self._gather, self._draws.rows(self._batch_size)), self._draws.position()
+
+    def _gather(self, rows: NDArray[np.int64]) -> Transitions:
+        return Transitions(*map(self._convert, self._dataset.transitions(rows)))
 
 
 def batches(
@@ -62,6 +67,7 @@ def batches(
     weighting: GivenWeighting,
     batch_size: int = 256,
     *,
+    actor_weighting: GivenWeighting | None = None,
     seed: int = 0,
     arrays: str = "numpy",
     device: Any = None,
@@ -73,6 +79,7 @@ def batches(
         dataset: a dataset, or anything that :func:`upweight.load` makes one of.
         weighting: a weighting, its name, a function of the dataset, or weights [N].
         batch_size: transitions in a batch.
+        actor_weighting: what the actor draws by, if not by ``weighting``: every batch is then two, ``critic, actor = batch``.
         seed: a whole number from 0. The same seed gives the same batches, whatever the options below.
         arrays: "numpy", "torch" or "jax".
         device: where PyTorch or JAX should put the arrays; their default if None.
@@ -87,7 +94,7 @@ def batches(
     prefetch = whole_number("prefetch", prefetch, least=0, error=AdapterError)
     convert = _converter(arrays, device)
     given = as_dataset(dataset)
-    return Batches(given, Draws.of(given, weighting, seed), convert, batch_size, prefetch)
+    return Batches(given, Draws.of(given, weighting, seed, actor_weighting), convert, batch_size, prefetch)
 
 
 def _converter(arrays: str, device: Any) -> Callable[[Any], Any]:

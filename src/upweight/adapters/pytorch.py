@@ -5,7 +5,8 @@ Batches come from streams of random numbers, a new one for every epoch of every 
     SeedSequence(seed, spawn_key=(rank, 0, epoch))            the training process itself
     SeedSequence(seed, spawn_key=(rank, 1 + worker, epoch))   a worker process of a DataLoader
 
-Draws are independent and with replacement, so ranks and workers need not divide the steps among them for batches to be right.
+An actor with weights of its own has streams of its own: a number more at the end. Draws are independent and with replacement, so
+ranks and workers need not divide the steps among them for batches to be right.
 """
 
 from collections.abc import Iterator, Mapping
@@ -16,8 +17,17 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from upweight.adapters.draws import Draws, GivenWeighting, checked_seed, episode_weights
+from upweight.adapters.draws import (
+    Draws,
+    GivenWeighting,
+    Pair,
+    checked_seed,
+    episode_weights,
+    for_each_learner,
+    one_or_pair,
+)
 from upweight.adapters.host import imports_from
+from upweight.adapters.torch_states import as_arrays, as_tensors
 from upweight.base.checks import whole_number
 from upweight.base.errors import AdapterError
 from upweight.data.given import AnyDataset, as_dataset
@@ -36,7 +46,8 @@ class WeightedBatchSampler(Sampler[torch.Tensor]):
 
     For ``DataLoader(steps, sampler=WeightedBatchSampler(...), batch_size=None)``, where ``steps[index]`` takes an index tensor,
     as `TensorDataset` does, and has one row per logged step. An epoch has ``num_batches`` batches; without it, it never ends.
-    ``rank`` is that of `torch.distributed` (0 without it) unless given; all ranks give the same ``seed``.
+    ``rank`` is that of `torch.distributed` (0 without it) unless given; all ranks give the same ``seed``. With an
+    ``actor_weighting``, indices are [2, batch_size], the critics' and the actor's: ``critic, actor = index``.
     """
 
     def __init__(
@@ -45,12 +56,17 @@ class WeightedBatchSampler(Sampler[torch.Tensor]):
         weighting: GivenWeighting,
         batch_size: int,
         *,
+        actor_weighting: GivenWeighting | None = None,
         seed: int = 0,
         num_batches: int | None = None,
         rank: int | None = None,
     ) -> None:
-        dataset = as_dataset(dataset)
-        self._setup(EpisodeSampler(dataset, episode_weights(dataset, weighting)), batch_size, seed, num_batches, rank)
+        known = as_dataset(dataset)
+
+        def sampler(given: GivenWeighting) -> EpisodeSampler:
+            return EpisodeSampler(known, episode_weights(known, given))
+
+        self._setup(one_or_pair(sampler, weighting, actor_weighting), batch_size, seed, num_batches, rank)
 
     @classmethod
     def from_lengths(
@@ -69,7 +85,12 @@ class WeightedBatchSampler(Sampler[torch.Tensor]):
         return batches
 
     def _setup(
-        self, sampler: EpisodeSampler, batch_size: int, seed: int, num_batches: int | None, rank: int | None
+        self,
+        sampler: EpisodeSampler | Pair[EpisodeSampler],
+        batch_size: int,
+        seed: int,
+        num_batches: int | None,
+        rank: int | None,
     ) -> None:
         self._sampler = sampler
         self.batch_size = _whole_number("batch_size", batch_size, least=1)
@@ -97,7 +118,7 @@ class WeightedBatchSampler(Sampler[torch.Tensor]):
         return self.num_batches
 
     def stream(self, worker: int, epoch: int) -> Iterator[NDArray[np.int64]]:
-        """Batches of step indices [batch_size] without end, determined by the seed, the rank and the arguments."""
+        """Batches of step indices, [batch_size] or [2, batch_size], without end: determined by seed, rank and arguments."""
         draws = Draws(self._sampler, self._seed, (self.rank, worker, epoch))
         while True:
             yield draws.rows(self.batch_size)
@@ -118,7 +139,7 @@ class WeightedBatchSampler(Sampler[torch.Tensor]):
             )
         ended = position == self.num_batches
         return {
-            "sampler": {name: torch.from_numpy(array) for name, array in self._sampler.state_dict().items()},
+            **as_tensors(Draws(self._sampler, self._seed).weights_state()),
             "seed": self._seed,
             "epoch": self._epoch + ended,
             "position": 0 if ended else position,
@@ -126,9 +147,8 @@ class WeightedBatchSampler(Sampler[torch.Tensor]):
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Go on from where :meth:`state_dict` was called: the next epoch is what was left of that one."""
-        arrays = {name: torch.as_tensor(array).cpu().numpy() for name, array in state["sampler"].items()}
         draws = Draws(self._sampler, self._seed)
-        draws.load_state_dict({**draws.state_dict(), "sampler": arrays})  # refuses other episodes
+        draws.load_state_dict(as_arrays(state))  # refuses other episodes
         self._sampler = draws.sampler
         self._seed = checked_seed(state["seed"])
         self._epoch = _whole_number("epoch", state["epoch"], least=0)
@@ -136,11 +156,12 @@ class WeightedBatchSampler(Sampler[torch.Tensor]):
         self._resumed = True
 
 
-class WeightedTransitions(IterableDataset[dict[str, torch.Tensor]]):
+class WeightedTransitions(IterableDataset[Any]):
     """Batches of transitions as tensors: observations, actions, rewards, next_observations, terminated.
 
     For ``DataLoader(WeightedTransitions(...), batch_size=None, num_workers=...)``. With workers, an epoch still has
-    ``num_batches`` batches in all, every epoch draws afresh, and the same seed and number of workers give the same batches.
+    ``num_batches`` batches in all, every epoch draws afresh, and the same seed and number of workers give the same batches. With
+    an ``actor_weighting``, every batch is two: ``critic, actor = batch``.
     """
 
     def __init__(
@@ -149,21 +170,29 @@ class WeightedTransitions(IterableDataset[dict[str, torch.Tensor]]):
         weighting: GivenWeighting,
         batch_size: int,
         *,
+        actor_weighting: GivenWeighting | None = None,
         seed: int = 0,
         num_batches: int | None = None,
         rank: int | None = None,
     ) -> None:
         self._dataset = as_dataset(dataset)
         self._batches = WeightedBatchSampler(
-            self._dataset, weighting, batch_size, seed=seed, num_batches=num_batches, rank=rank
+            self._dataset,
+            weighting,
+            batch_size,
+            actor_weighting=actor_weighting,
+            seed=seed,
+            num_batches=num_batches,
+            rank=rank,
         )
         # Epochs that each worker has begun. A DataLoader makes new workers for every epoch, each from a copy of this object:
         # what they count must outlive them, so it lies in shared memory.
         self._begun = torch.zeros(MOST_WORKERS, dtype=torch.int64).share_memory_()
 
-    def __iter__(self) -> Iterator[dict[str, torch.Tensor]]:
+    def __iter__(self) -> Iterator[Any]:
         worker = get_worker_info()
-        return map(self._gather, self._batches if worker is None else self._share_of(worker.id, worker.num_workers))
+        index = self._batches if worker is None else self._share_of(worker.id, worker.num_workers)
+        return (for_each_learner(self._gather, rows.numpy()) for rows in index)
 
     def __len__(self) -> int:
         """Batches per epoch."""
@@ -186,8 +215,8 @@ class WeightedTransitions(IterableDataset[dict[str, torch.Tensor]]):
         share = None if total is None else len(range(worker, total, workers))
         return map(torch.from_numpy, islice(self._batches.stream(1 + worker, epoch), share))
 
-    def _gather(self, index: torch.Tensor) -> dict[str, torch.Tensor]:
-        batch = self._dataset.transitions(index.numpy())
+    def _gather(self, rows: NDArray[np.int64]) -> dict[str, torch.Tensor]:
+        batch = self._dataset.transitions(rows)
         return {name: torch.from_numpy(array) for name, array in batch._asdict().items()}
 
 

@@ -19,8 +19,9 @@ from typing import Any, NoReturn
 import numpy as np
 from numpy.typing import NDArray
 
-from upweight.adapters.draws import Draws, GivenWeighting, episode_weights
+from upweight.adapters.draws import Draws, GivenWeighting, episode_weights, one_or_pair
 from upweight.adapters.host import imports_from
+from upweight.adapters.torch_states import as_arrays, as_tensors
 from upweight.adapters.transition_rows import TransitionRows
 from upweight.base.errors import AdapterError
 from upweight.base.files import read_json, write_json
@@ -41,7 +42,7 @@ Key = str | tuple[str, ...]  # TorchRL's nested keys
 
 _TRAJECTORY_KEYS: tuple[Key, ...] = ("episode", ("collector", "traj_ids"))
 _DONE: Key = ("next", "done")
-_GENERATOR_FILE, _EPISODES_FILE, _ROWS_FILE = "generator.json", "episodes.npz", "rows.json"
+_GENERATOR_FILE, _EPISODES_FILE, _ACTOR_FILE, _ROWS_FILE = "generator.json", "episodes.npz", "actor.npz", "rows.json"
 
 
 class WeightedEpisodeSampler(Sampler):
@@ -50,7 +51,8 @@ class WeightedEpisodeSampler(Sampler):
     ``source`` is the dataset of a :class:`DatasetStorage`, or of whoever lays out the same transitions in the same order
     (:func:`to_tensordict`); or the replay buffer, storage or tensordict itself, read by :func:`to_dataset`. ``weighting`` is a
     weighting, its name, a function of the dataset, or episode weights [N]. The draws follow ``seed`` alone, not the buffer's
-    generator.
+    generator. With an ``actor_weighting``, a batch holds the critics' rows and then as many of the actor's:
+    ``critic, actor = buffer.sample().reshape(2, -1)``.
     """
 
     def __init__(
@@ -58,12 +60,17 @@ class WeightedEpisodeSampler(Sampler):
         source: "AnyDataset | ReplayBuffer | Storage",
         weighting: GivenWeighting,
         *,
+        actor_weighting: GivenWeighting | None = None,
         seed: int = 0,
     ) -> None:
         is_theirs = comes_from(source, "torchrl") or comes_from(source, "tensordict")
         dataset = to_dataset(source) if is_theirs else as_dataset(source)
         sizes, ended = dataset.num_transitions, dataset.episodes.terminated | dataset.episodes.truncated
-        self._draws = Draws(EpisodeSampler.from_lengths(sizes, episode_weights(dataset, weighting)), seed)
+
+        def sampler(given: GivenWeighting) -> EpisodeSampler:
+            return EpisodeSampler.from_lengths(sizes, episode_weights(dataset, given))
+
+        self._draws = Draws(one_or_pair(sampler, weighting, actor_weighting), seed)
         self._last_rows = _last_rows(sizes)  # of the episodes that have rows
         whole = ended & (sizes == dataset.lengths)  # [N] every step of the episode is a row, and the last one says so
         self._end_rows = (np.cumsum(sizes) - 1)[whole]
@@ -73,12 +80,15 @@ class WeightedEpisodeSampler(Sampler):
             self._unwritten = 0  # what was weighted is there already
 
     def sample(self, storage: Storage, batch_size: int) -> tuple[torch.Tensor, dict[str, Any]]:
-        """``batch_size`` row numbers, drawn independently; refused once the storage is not what was weighted."""
+        """``batch_size`` row numbers, drawn independently; refused once the storage is not what was weighted.
+
+        Twice as many where an actor draws apart, in one line: TorchRL's sample units take nothing else.
+        """
         if len(storage) != self._num_rows or self._unwritten < 0:
             raise self._changed(len(storage))
         if not self._agrees:
             self._check_layout(storage)
-        index = torch.from_numpy(self._draws.rows(int(batch_size)))  # [batch_size]
+        index = torch.from_numpy(self._draws.rows(int(batch_size)).reshape(-1))  # [batch_size] or [2 batch_size]
         return index.to(getattr(storage, "device", None)), {}
 
     def add(self, index: Any) -> None:
@@ -91,22 +101,22 @@ class WeightedEpisodeSampler(Sampler):
 
     def state_dict(self) -> dict[str, Any]:
         """Episodes, weights and the state of the generator, as tensors, numbers and names."""
-        state = self._draws.state_dict()
-        return {**state, "sampler": {name: torch.from_numpy(array) for name, array in state["sampler"].items()}}
+        return as_tensors(self._draws.state_dict())
 
     def load_state_dict(self, state_dict: Mapping[str, Any]) -> None:
         """Go on from where :meth:`state_dict` was called, on a storage of the same episodes."""
-        arrays = {name: torch.as_tensor(array).cpu().numpy() for name, array in state_dict["sampler"].items()}
-        self._draws.load_state_dict({**state_dict, "sampler": arrays})
+        self._draws.load_state_dict(as_arrays(state_dict))
         self._await_rows()
 
     def dumps(self, path: str | Path) -> None:
-        """Write the state into the folder ``path``: a JSON file and an array file."""
+        """Write the state into the folder ``path``: a JSON file, and an array file for each learner."""
         folder = Path(path)
         folder.mkdir(parents=True, exist_ok=True)
-        state = self._draws.state_dict()
-        np.savez(folder / _EPISODES_FILE, **state["sampler"])
-        (folder / _GENERATOR_FILE).write_text(json.dumps(state["generator"]) + "\n", "utf-8")
+        weights = self._draws.weights_state()
+        np.savez(folder / _EPISODES_FILE, **weights["sampler"])
+        if "actor" in weights:
+            np.savez(folder / _ACTOR_FILE, **weights["actor"]["sampler"])
+        (folder / _GENERATOR_FILE).write_text(json.dumps(self._draws.position()) + "\n", "utf-8")
 
     def loads(self, path: str | Path) -> None:
         """Go on from what :meth:`dumps` wrote."""
@@ -114,11 +124,11 @@ class WeightedEpisodeSampler(Sampler):
         missing = [name for name in (_GENERATOR_FILE, _EPISODES_FILE) if not (folder / name).is_file()]
         if missing:
             raise AdapterError(f"{folder}: expected what this sampler's dumps() writes, found no {missing[0]}")
-        with np.load(folder / _EPISODES_FILE, allow_pickle=False) as arrays:
-            sampler = dict(arrays)
-        self._draws.load_state_dict(
-            {"sampler": sampler, "generator": json.loads((folder / _GENERATOR_FILE).read_text("utf-8"))}
-        )
+        state = json.loads((folder / _GENERATOR_FILE).read_text("utf-8"))
+        state["sampler"] = _arrays(folder / _EPISODES_FILE)
+        if "actor" in state:
+            state["actor"]["sampler"] = _arrays(folder / _ACTOR_FILE)
+        self._draws.load_state_dict(state)
         self._await_rows()
 
     def __repr__(self) -> str:
@@ -376,6 +386,11 @@ def _required(data: Any, key: Key, name: str) -> NDArray[Any]:
 
 def _keys(data: Any) -> str:
     return ", ".join(sorted(str(key) for key in data.keys(include_nested=True, leaves_only=True)))
+
+
+def _arrays(path: Path) -> dict[str, NDArray[Any]]:
+    with np.load(path, allow_pickle=False) as arrays:
+        return dict(arrays)
 
 
 def _last_rows(sizes: NDArray[np.int64]) -> NDArray[np.int64]:
