@@ -26,7 +26,13 @@ def public() -> Iterator[tuple[str, Any]]:
                     yield from ((f"{module.name}.{name}.{key}", getattr(thing, key)) for key in made)
 
 
-INSIDE = {"draws.Draws", "draws.Draws.of", "draws.checked_seed", "epochs.EpochSampler"}  # users do not call them
+INSIDE = {  # users do not call them
+    "draws.Draws",
+    "draws.Draws.of",
+    "draws.checked_seed",
+    "draws.one_or_pair",
+    "epochs.EpochSampler",
+}
 
 
 def test_a_seed_is_a_number_with_one_default() -> None:
@@ -37,6 +43,18 @@ def test_a_seed_is_a_number_with_one_default() -> None:
             found[name] = (seed.default, seed.annotation)
     assert len(found) >= 9
     assert set(found.values()) == {(0, int)}, found
+
+
+def test_the_actors_weighting_is_asked_for_by_one_name() -> None:
+    """Wherever there are batches to learn critics from, and not otherwise."""
+    found = {}
+    for name, thing in public():
+        asked = inspect.signature(thing.__init__ if inspect.isclass(thing) else thing).parameters.get("actor_weighting")
+        if asked is not None and name not in INSIDE:
+            found[name] = (asked.default, asked.kind)
+    assert set(found.values()) == {(None, inspect.Parameter.KEYWORD_ONLY)}
+    classes = {"d3rlpy.WeightedReplayBuffer", "pytorch.WeightedBatchSampler", "pytorch.WeightedTransitions"}
+    assert set(found) == classes | {"torchrl.WeightedEpisodeSampler", "batches.batches"}
 
 
 def test_nothing_is_replaced_unless_asked() -> None:

@@ -1,5 +1,6 @@
 """The d3rlpy adapter: d3rlpy's own batches, drawn by our weights, in d3rlpy's own training."""
 
+import copy
 import dataclasses
 import logging
 import time
@@ -32,9 +33,9 @@ from d3rlpy.dataset import (
 )
 
 import upweight as uw
-from support.adapters import Adapted, check_adapter, numbered_dataset, steps_of
+from support.adapters import Adapted, check_actor_apart, check_adapter, numbered_dataset, steps_of
 from support.datasets import random_dataset, rows_only, with_arrays
-from upweight.adapters.d3rlpy import WeightedReplayBuffer
+from upweight.adapters.d3rlpy import TwoBatches, WeightedReplayBuffer, actor_apart
 from upweight.adapters.draws import Draws
 
 BATCH_FIELDS = ("observations", "actions", "rewards", "next_observations", "next_actions", "terminals", "intervals")
@@ -131,6 +132,24 @@ def test_contract(made_of: Callable[[uw.Dataset], Any], how: str, picker: type) 
         return Adapted(lambda count: steps_of(DRAWN[how](buffer, count)), buffer.state_dict, buffer.load_state_dict)
 
     check_adapter(make, numbered_dataset(), draws=10_000)
+
+
+@pytest.mark.parametrize("picker", [BasicTransitionPicker, OtherPicker])
+def test_an_actor_apart(picker: type) -> None:
+    def make(dataset: uw.Dataset, weighting: Any, actor_weighting: Any, seed: int) -> Adapted:
+        how = {"actor_weighting": actor_weighting, "seed": seed, "transition_picker": picker()}
+        buffer = WeightedReplayBuffer(dataset, weighting, **how)
+
+        def draw(count: int) -> np.ndarray:
+            batch = buffer.sample_transition_batch(count)
+            if actor_weighting is None:
+                return steps_of(batch.observations)
+            critic, actor = batch
+            return np.stack([steps_of(critic.observations), steps_of(actor.observations)])
+
+        return Adapted(draw, buffer.state_dict, buffer.load_state_dict)
+
+    check_actor_apart(make, numbered_dataset(), draws=10_000)
 
 
 def test_only_the_own_seed_matters() -> None:
@@ -374,6 +393,119 @@ def test_fit(name: str) -> None:
     )
 
 
+APART = ["AWAC", "CQL", "CalQL", "CRR", "DDPG", "DiscreteSAC", "IQL", "PRDC", "ReBRAC", "SAC", "TD3", "TD3PlusBC"]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", APART)
+def test_fit_with_an_actor_apart(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """In d3rlpy's own training every loss of critics sees the critics' rows, and the actor's loss the actor's."""
+    dataset = numbered_dataset(discrete=name.startswith("Discrete"))
+    buffer, twin = (WeightedReplayBuffer(dataset, "uniform", actor_weighting="rw", seed=5) for _ in range(2))
+    algorithm = actor_apart(small(name))
+    algorithm.create_impl((3,), buffer.dataset_info.action_size)
+    seen: dict[str, list[Any]] = {}
+    for loss in ("compute_target", "compute_critic_loss", "compute_value_loss", "compute_actor_loss"):
+        if hasattr(type(algorithm.impl), loss):
+            monkeypatch.setattr(
+                algorithm.impl, loss, recorder(getattr(algorithm.impl, loss), seen.setdefault(loss, []))
+            )
+    algorithm.fit(buffer, n_steps=4, n_steps_per_epoch=4, **QUIETLY)
+    pairs = [twin.sample_transition_batch(16) for _ in range(4)]
+    of_critics, of_actor = (
+        np.stack([steps_of(batch.observations) for batch in part]) for part in zip(*pairs, strict=True)
+    )
+    every = getattr(algorithm.config, "update_actor_interval", 1)
+    np.testing.assert_array_equal(seen.pop("compute_actor_loss"), of_actor[::every])
+    assert ("compute_value_loss" in seen) == (name == "IQL")
+    for loss, rows in seen.items():
+        np.testing.assert_array_equal(rows, of_critics, err_msg=loss)
+    assert "update_actor" not in vars(algorithm.impl)  # it is the class's own between updates
+
+
+def recorder(loss: Any, seen: list[Any]) -> Any:
+    """The loss, which notes the rows of the batches it sees."""
+
+    def recorded(batch: Any, *rest: Any) -> Any:
+        seen.append(steps_of(batch.observations))
+        return loss(batch, *rest)
+
+    return recorded
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ["TD3PlusBC", "IQL", "CQL", "CalQL"])
+def test_from_one_batch_twice_an_actor_apart_learns_as_ever(name: str) -> None:
+    """Scalers and returns to go included."""
+    buffer = WeightedReplayBuffer(numbered_dataset(), "rw", seed=2)
+    batches = [buffer.sample_transition_batch(16) for _ in range(3)]
+
+    def learned(apart: bool) -> Any:
+        d3rlpy.seed(0)
+        algorithm = small(
+            name,
+            observation_scaler=d3rlpy.preprocessing.StandardObservationScaler(mean=np.ones(3), std=np.full(3, 9.0)),
+            action_scaler=d3rlpy.preprocessing.MinMaxActionScaler(minimum=-2 * np.ones(2), maximum=2 * np.ones(2)),
+            reward_scaler=d3rlpy.preprocessing.MultiplyRewardScaler(0.1),
+        )
+        algorithm.create_impl((3,), 2)
+        update = actor_apart(algorithm).update if apart else algorithm.update
+        for batch in batches:
+            update(TwoBatches(batch, batch) if apart else batch)
+        return algorithm
+
+    for mine, theirs in zip(parameters(learned(True)), parameters(learned(False)), strict=True):
+        np.testing.assert_allclose(mine, theirs, rtol=1e-5, atol=1e-7)
+
+
+def parameters(algorithm: Any, *names: str) -> list[np.ndarray]:
+    """The parameters of an algorithm's networks, or of those with ``names``."""
+    modules = algorithm.impl.modules.get_torch_modules()
+    return [each.detach().numpy() for name in names or modules for each in modules[name].parameters()]
+
+
+@pytest.mark.slow
+def test_an_actor_apart_leaves_the_critics_as_they_are(tmp_path: Any) -> None:
+    """IQL: Q and V do not depend on the actor, so they learn the same, bit for bit; the actor copies the good episodes alone."""
+    good = np.arange(400) // 10 % 4 == 1
+    dataset = uw.Dataset.from_arrays(
+        observations=np.random.default_rng(0).normal(size=(400, 3)).astype(np.float32),
+        actions=np.where(good, 0.8, -0.8).astype(np.float32)[:, None],
+        rewards=np.where(good, 0.01, 0.0).astype(np.float32),
+        terminated=np.arange(400) % 10 == 9,
+    )
+
+    def learned(actor_weighting: str | None) -> Any:
+        d3rlpy.seed(0)
+        algorithm = small("IQL", actor_learning_rate=0.02)
+        buffer = WeightedReplayBuffer(dataset, "uniform", actor_weighting=actor_weighting)
+        algorithm = algorithm if actor_weighting is None else actor_apart(algorithm)
+        algorithm.fit(buffer, n_steps=150, n_steps_per_epoch=150, **QUIETLY)
+        return algorithm
+
+    alone, apart, again = learned(None), learned("rw"), learned("rw")
+    for critics, expected in zip(*(parameters(each, "q_funcs", "value_func") for each in (apart, alone)), strict=True):
+        np.testing.assert_array_equal(critics, expected)
+    for first, second in zip(parameters(apart), parameters(again), strict=True):
+        np.testing.assert_array_equal(first, second)
+    assert alone.predict(dataset.observations).mean() < 0 < 0.6 < apart.predict(dataset.observations).mean()
+    apart.save(str(tmp_path / "apart.d3"))
+    ordinary = d3rlpy.load_learnable(str(tmp_path / "apart.d3"))
+    np.testing.assert_array_equal(ordinary.predict(dataset.observations), apart.predict(dataset.observations))
+    assert np.isfinite(ordinary.update(WeightedReplayBuffer(dataset, "rw").sample_transition_batch(16))["actor_loss"])
+
+
+def test_a_copy_of_an_actor_apart_learns_itself() -> None:
+    algorithm = actor_apart(small("TD3PlusBC"))
+    algorithm.create_impl((3,), 2)
+    before, other = parameters(algorithm), copy.deepcopy(algorithm)
+    before = [each.copy() for each in before]
+    other.update(WeightedReplayBuffer(numbered_dataset(), "uniform", actor_weighting="rw").sample_transition_batch(16))
+    assert any((mine != theirs).any() for mine, theirs in zip(parameters(other), before, strict=True))
+    for mine, theirs in zip(parameters(algorithm), before, strict=True):
+        np.testing.assert_array_equal(mine, theirs)
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("name, discrete", [("DecisionTransformer", False), ("DiscreteDecisionTransformer", True)])
 def test_fit_decision_transformer(name: str, discrete: bool) -> None:
@@ -502,6 +634,41 @@ def test_later_changes_of_the_source_are_not_seen() -> None:
     assert_same_bits(buffer.sample_transition_batch(50), untouched.sample_transition_batch(50), BATCH_FIELDS)
     with pytest.raises(ValueError, match="read-only"):
         buffer.episodes[0].rewards[0] = 1.0
+
+
+@pytest.mark.parametrize(
+    "name", ["BC", "DiscreteBC", "DQN", "DiscreteCQL", "DiscreteBCQ", "NFQ", "BCQ", "BEAR", "PLAS"]
+)
+def test_where_actor_and_critics_do_not_learn_apart(name: str) -> None:
+    with pytest.raises(
+        uw.AdapterError, match=f"whose actor and critics learn apart.*found {name}, .* a weighting only"
+    ):
+        actor_apart(getattr(d3rlpy.algos, f"{name}Config")().create(device="cpu"))
+
+
+def test_what_is_no_algorithm_with_an_actor() -> None:
+    for other in (
+        d3rlpy.algos.IQLConfig(),
+        small("DecisionTransformer", context_size=4, num_layers=1, max_timestep=20),
+    ):
+        with pytest.raises(uw.AdapterError, match=f"made by create.., found {type(other).__name__}"):
+            actor_apart(other)
+
+
+def test_two_batches_and_algorithms_that_take_one() -> None:
+    """Neither learns in silence from what is not meant for it."""
+    apart, alone = (WeightedReplayBuffer(numbered_dataset(), "uniform", actor_weighting=how) for how in ("rw", None))
+    with pytest.raises(uw.AdapterError, match=r"found two, the critics' and the actor's: fit actor_apart\(algorithm\)"):
+        small("TD3PlusBC").fit(apart, n_steps=1, n_steps_per_epoch=1, **QUIETLY)
+    (algorithm := actor_apart(small("TD3PlusBC"))).create_impl((3,), 2)
+    mixed = MixedReplayBuffer(mdp_dataset(numbered_dataset()), apart, secondary_mix_ratio=0.5)
+    for buffer in (alone, mixed):
+        with pytest.raises(uw.AdapterError, match="expected two batches, the critics' and the actor's, found one"):
+            algorithm.update(buffer.sample_transition_batch(16))
+    for sample in (lambda: apart.sample_trajectory(2), lambda: apart.sample_trajectory_batch(4, 2)):
+        with pytest.raises(uw.AdapterError, match="learns from slices: make the buffer without actor_weighting"):
+            sample()
+    assert not hasattr(apart.sample_transition_batch(4), "something_else")
 
 
 def test_other_ways_to_make_a_buffer_point_here() -> None:

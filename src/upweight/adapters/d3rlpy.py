@@ -3,18 +3,22 @@ r"""d3rlpy: a replay buffer that draws its batches by episode weights; give it t
 d3rlpy counts the transitions of an episode of n steps as n if it terminated and n - 1 if it was cut off, because an
 episode holds no observation after its last step. These counts are the :math:`T_i` here: a row of a batch is step t of
 episode i with probability :math:`w_i / \sum_j w_j T_j`, and its content is what d3rlpy's transition picker makes of it.
+
+An actor can draw by weights of its own: a buffer with an ``actor_weighting`` hands out :class:`TwoBatches`, and
+:func:`actor_apart` makes an algorithm that learns from them.
 """
 
 import math
 import warnings
 from collections.abc import Mapping, Sequence
-from typing import Any, NamedTuple
+from dataclasses import fields
+from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
-from upweight.adapters.d3rlpy_internals import picked
-from upweight.adapters.draws import Draws, GivenWeighting
+from upweight.adapters.d3rlpy_internals import learns_apart, picked, torch_batch
+from upweight.adapters.draws import Draws, GivenWeighting, Pair
 from upweight.adapters.host import imports_from
 from upweight.base.errors import AdapterError, DataLossWarning
 from upweight.data.columns import ArrayColumn, Column, read_only
@@ -24,6 +28,7 @@ from upweight.io.d3rlpy_buffers import actions_of, ending_in_the_unknown, read_l
 from upweight.io.packed import MappedColumn
 
 with imports_from("d3rlpy", extra="d3rlpy", oldest="2.8", below="2.9"):
+    from d3rlpy.algos import QLearningAlgoBase
     from d3rlpy.constants import ActionSpace
     from d3rlpy.dataset import (
         BasicTransitionPicker,
@@ -41,6 +46,59 @@ with imports_from("d3rlpy", extra="d3rlpy", oldest="2.8", below="2.9"):
 
 # Observations of more bytes than this are not copied: moving them costs more than d3rlpy's way of finding them.
 _LARGEST_COPIED_ROW = 4096
+Algorithm = TypeVar("Algorithm", bound=QLearningAlgoBase[Any, Any])
+
+
+class TwoBatches(Pair[TransitionMiniBatch]):
+    """The critics' batch and the actor's: ``critic, actor = buffer.sample_transition_batch(256)``."""
+
+    __slots__ = ()
+
+    def __getattr__(self, name: str) -> Any:
+        if name in {field.name for field in fields(TransitionMiniBatch)}:
+            raise AdapterError(
+                f"expected one batch with {name}, found two, the critics' and the actor's: fit actor_apart(algorithm), on this "
+                "buffer itself, or make the buffer without actor_weighting"
+            )
+        raise AttributeError(name)
+
+
+def actor_apart(algorithm: Algorithm) -> Algorithm:
+    """The algorithm itself, now for buffers with an ``actor_weighting``: its actor learns from the actor's batches.
+
+    Everything else, such as the V of IQL, learns from the critics'. What ``save`` writes is loaded as the ordinary algorithm.
+    """
+    found = type(algorithm).__name__
+    if not isinstance(algorithm, QLearningAlgoBase):
+        raise AdapterError(f"expected a Q-learning algorithm of d3rlpy, made by create(), found {found}")
+    if not learns_apart(algorithm):
+        raise AdapterError(
+            f"expected an algorithm whose actor and critics learn apart, such as TD3PlusBC, IQL or CQL, found {found}, which has "
+            "no actor, no critics, or a behaviour model in its policy: give WeightedReplayBuffer a weighting only"
+        )
+    algorithm.update = _UpdateApart(algorithm)
+    return algorithm
+
+
+class _UpdateApart:
+    """Stands in for the ``update`` of an algorithm."""
+
+    def __init__(self, algorithm: QLearningAlgoBase[Any, Any]) -> None:
+        self._algorithm = algorithm
+
+    def __call__(self, batch: TwoBatches) -> dict[str, float]:
+        if not isinstance(batch, TwoBatches):
+            raise AdapterError(
+                "expected two batches, the critics' and the actor's, found one: fit what actor_apart gives on a "
+                "WeightedReplayBuffer with an actor_weighting, itself and not mixed with another buffer"
+            )
+        critic, actor = batch
+        impl: Any = self._algorithm.impl
+        impl.update_actor = lambda _: type(impl).update_actor(impl, torch_batch(self._algorithm, actor))
+        try:
+            return type(self._algorithm).update(self._algorithm, critic)
+        finally:
+            del impl.update_actor  # the class's own again
 
 
 class WeightedReplayBuffer(ReplayBuffer):
@@ -51,6 +109,8 @@ class WeightedReplayBuffer(ReplayBuffer):
     ``weighting``: a weighting, its short name ("rw"), a function of the dataset, or an array with a weight per episode.
     It sees the raw rewards of whole episodes, before any scaler. Picker, slicer and action space are those of
     ``source`` unless given. The same ``seed`` gives the same batches, whatever d3rlpy's own seed is.
+    ``actor_weighting``: what the actor draws by, if not by ``weighting``. A batch is then :class:`TwoBatches`, from which an
+    algorithm learns that :func:`actor_apart` has made ready.
     """
 
     def __init__(
@@ -58,6 +118,7 @@ class WeightedReplayBuffer(ReplayBuffer):
         source: Any,
         weighting: GivenWeighting,
         *,
+        actor_weighting: GivenWeighting | None = None,
         seed: int = 0,
         transition_picker: TransitionPickerProtocol | None = None,
         trajectory_slicer: TrajectorySlicerProtocol | None = None,
@@ -70,7 +131,7 @@ class WeightedReplayBuffer(ReplayBuffer):
             source = as_dataset(source)
         log = _log_of_dataset(source) if isinstance(source, Dataset) else _log_of_buffer(source, gathers)
         space, size = actions_of(source, log.dataset, action_space, action_size)
-        self._draws = Draws.of(log.dataset, weighting, seed)  # refuses episodes without a transition
+        self._draws = Draws.of(log.dataset, weighting, seed, actor_weighting)  # refuses episodes without a transition
         first = log.episodes[0]
         self._fixed = _FixedBuffer(log)
         super().__init__(
@@ -87,20 +148,24 @@ class WeightedReplayBuffer(ReplayBuffer):
         self._flat = log.dataset if gathers and log.is_flat else None
 
     def sample_transition(self) -> Transition:
-        return self._transitions_at(self._draws.rows(1))[0]
+        return self._transitions_at(self._draws.critic_rows(1))[0]
 
-    def sample_transition_batch(self, batch_size: int) -> TransitionMiniBatch:
+    def sample_transition_batch(self, batch_size: int) -> Any:
+        """A ``TransitionMiniBatch``, or :class:`TwoBatches` with an ``actor_weighting``."""
         rows = self._draws.rows(batch_size)
+        return self._batch_of(rows) if rows.ndim == 1 else TwoBatches(*map(self._batch_of, rows))
+
+    def _batch_of(self, rows: NDArray[np.int64]) -> TransitionMiniBatch:
         transitions = self._transitions_at(rows)
         if self._flat is None:
             return TransitionMiniBatch.from_transitions(list(transitions))
         return TransitionMiniBatch(**picked(self._flat, rows), transitions=transitions)
 
     def sample_trajectory(self, length: int) -> PartialTrajectory:
-        return self._slices_to(self._draws.rows(1), length)[0]
+        return self._slices_to(1, length)[0]
 
     def sample_trajectory_batch(self, batch_size: int, length: int) -> TrajectoryMiniBatch:
-        return TrajectoryMiniBatch.from_partial_trajectories(self._slices_to(self._draws.rows(batch_size), length))
+        return TrajectoryMiniBatch.from_partial_trajectories(self._slices_to(batch_size, length))
 
     def state_dict(self) -> dict[str, Any]:
         """Weights and the state of the generator, as arrays, whole numbers and names."""
@@ -130,8 +195,14 @@ class WeightedReplayBuffer(ReplayBuffer):
     def _transitions_at(self, rows: NDArray[np.int64]) -> "_PickedTransitions":
         return _PickedTransitions(self._fixed, self.transition_picker, rows)
 
-    def _slices_to(self, rows: NDArray[np.int64], length: int) -> list[PartialTrajectory]:
-        """The ``length`` steps up to and including each row."""
+    def _slices_to(self, count: int, length: int) -> list[PartialTrajectory]:
+        """The ``length`` steps up to and including each of ``count`` rows."""
+        rows = self._draws.rows(count)
+        if rows.ndim != 1:
+            raise AdapterError(
+                "expected an algorithm that learns from transitions, found one that learns from slices: make the buffer without "
+                "actor_weighting"
+            )
         return [self.trajectory_slicer(*self._fixed.at_row(row), length) for row in rows.tolist()]
 
 

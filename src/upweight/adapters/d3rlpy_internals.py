@@ -1,4 +1,6 @@
-"""d3rlpy's arithmetic that is repeated here for speed. The tests compare it with d3rlpy itself."""
+"""What d3rlpy does inside and is repeated or relied on here. The tests compare it with d3rlpy itself."""
+
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -30,3 +32,27 @@ def picked(dataset: Dataset, rows: NDArray[np.int64]) -> dict[str, NDArray[np.fl
         "terminals": terminal[:, None].astype(np.float32),
         "intervals": np.ones((len(rows), 1), np.float32),
     }
+
+
+def learns_apart(algorithm: Any) -> bool:
+    """Does its policy learn in ``update_actor`` alone, which gets a batch of its own?
+
+    Not where actor or critics are missing, and not where a behaviour model is part of the policy (BCQ, BEAR, PLAS).
+    """
+    config = algorithm.config
+    return hasattr(config, "actor_learning_rate") and not hasattr(config, "imitator_learning_rate")
+
+
+def torch_batch(algorithm: Any, batch: Any) -> Any:
+    """The ``TorchMiniBatch`` that ``update`` of an algorithm makes of a ``TransitionMiniBatch``, scaled as it asks for."""
+    from d3rlpy.torch_utility import TorchMiniBatch
+
+    return TorchMiniBatch.from_batch(
+        batch=batch,
+        gamma=algorithm.gamma,
+        compute_returns_to_go=algorithm.need_returns_to_go,
+        device=algorithm.impl.device,
+        observation_scaler=algorithm.observation_scaler,
+        action_scaler=algorithm.action_scaler,
+        reward_scaler=algorithm.reward_scaler,
+    )
