@@ -70,8 +70,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--actor-weighting",
         metavar="NAME",
-        help="let the actor draw with another weighting than the critics; IQL on replay data: --weighting uniform "
-        "--actor-weighting rw (docs/results.md)",
+        help="let the actor draw with a weighting of its own, and critics with --weighting; IQL on replay data: --weighting "
+        "uniform --actor-weighting rw (docs/actor_and_critic.md)",
     )
     parser.add_argument("--reweight", action="store_true", help="draw uniformly and weight the losses instead")
     parser.add_argument("--max-agents", type=int, help="train at most this many together (default: as many as fit)")
