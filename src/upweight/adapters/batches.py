@@ -56,10 +56,12 @@ class Batches(Shown, Iterator[Any]):
         return {"batch_size": self._batch_size, "drawn_by": self._draws.sampler}
 
     def _make(self) -> _Made:
-        return for_each_learner(self._gather, self._draws.rows(self._batch_size)), self._draws.position()
+        rows = self._draws.rows(self._batch_size)
+        batch = for_each_learner(rows, lambda rows: self._dataset.transitions(rows)._asdict(), self._batch_of)
+        return batch, self._draws.position()
 
-    def _gather(self, rows: NDArray[np.int64]) -> Transitions:
-        return Transitions(*map(self._convert, self._dataset.transitions(rows)))
+    def _batch_of(self, _: NDArray[np.int64], columns: Mapping[str, NDArray[Any]]) -> Transitions:
+        return Transitions(**{name: self._convert(column) for name, column in columns.items()})
 
 
 def batches(

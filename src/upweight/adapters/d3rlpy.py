@@ -18,7 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from upweight.adapters.d3rlpy_internals import learns_apart, picked, torch_batch
-from upweight.adapters.draws import Draws, GivenWeighting, Pair
+from upweight.adapters.draws import Draws, GivenWeighting, Pair, for_each_learner
 from upweight.adapters.host import imports_from
 from upweight.base.errors import AdapterError, DataLossWarning
 from upweight.data.columns import ArrayColumn, Column, read_only
@@ -152,14 +152,18 @@ class WeightedReplayBuffer(ReplayBuffer):
 
     def sample_transition_batch(self, batch_size: int) -> Any:
         """A ``TransitionMiniBatch``, or :class:`TwoBatches` with an ``actor_weighting``."""
-        rows = self._draws.rows(batch_size)
-        return self._batch_of(rows) if rows.ndim == 1 else TwoBatches(*map(self._batch_of, rows))
+        batch = for_each_learner(self._draws.rows(batch_size), self._look_up, self._batch_of)
+        return TwoBatches(*batch) if isinstance(batch, Pair) else batch
 
-    def _batch_of(self, rows: NDArray[np.int64]) -> TransitionMiniBatch:
+    def _look_up(self, rows: NDArray[np.int64]) -> dict[str, NDArray[np.float32]]:
+        """The arrays of a batch, where they can be gathered."""
+        return {} if self._flat is None else picked(self._flat, rows)
+
+    def _batch_of(self, rows: NDArray[np.int64], columns: Mapping[str, NDArray[np.float32]]) -> TransitionMiniBatch:
         transitions = self._transitions_at(rows)
-        if self._flat is None:
+        if not columns:
             return TransitionMiniBatch.from_transitions(list(transitions))
-        return TransitionMiniBatch(**picked(self._flat, rows), transitions=transitions)
+        return TransitionMiniBatch(**columns, transitions=transitions)
 
     def sample_trajectory(self, length: int) -> PartialTrajectory:
         return self._slices_to(1, length)[0]

@@ -49,9 +49,21 @@ def one_or_pair(
     return made if actor_weighting is None else Pair(made, make(actor_weighting))
 
 
-def for_each_learner(make: Callable[[NDArray[np.int64]], T], rows: NDArray[np.int64]) -> T | Pair[T]:
-    """What ``make`` makes of ``rows`` [B]; a pair of ``rows`` [2, B]."""
-    return make(rows) if rows.ndim == 1 else Pair(*map(make, rows))
+def for_each_learner(
+    rows: NDArray[np.int64],
+    look_up: Callable[[NDArray[np.int64]], Mapping[str, NDArray[Any]]],
+    make: Callable[[NDArray[np.int64], Mapping[str, NDArray[Any]]], T],
+) -> T | Pair[T]:
+    """What ``make`` makes of ``rows`` [B] and the columns [B, ...] there; a pair of ``rows`` [2, B], all looked up at once."""
+    columns = look_up(rows.reshape(-1))
+    if rows.ndim == 1:
+        return make(rows, columns)
+    critic, actor = rows
+    first, second = slice(len(critic)), slice(len(critic), None)
+    return Pair(
+        make(critic, {name: column[first] for name, column in columns.items()}),
+        make(actor, {name: column[second] for name, column in columns.items()}),
+    )
 
 
 class Draws:

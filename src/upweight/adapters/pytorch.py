@@ -192,7 +192,7 @@ class WeightedTransitions(IterableDataset[Any]):
     def __iter__(self) -> Iterator[Any]:
         worker = get_worker_info()
         index = self._batches if worker is None else self._share_of(worker.id, worker.num_workers)
-        return (for_each_learner(self._gather, rows.numpy()) for rows in index)
+        return (for_each_learner(rows.numpy(), self._look_up, _as_batch) for rows in index)
 
     def __len__(self) -> int:
         """Batches per epoch."""
@@ -215,9 +215,12 @@ class WeightedTransitions(IterableDataset[Any]):
         share = None if total is None else len(range(worker, total, workers))
         return map(torch.from_numpy, islice(self._batches.stream(1 + worker, epoch), share))
 
-    def _gather(self, rows: NDArray[np.int64]) -> dict[str, torch.Tensor]:
-        batch = self._dataset.transitions(rows)
-        return {name: torch.from_numpy(array) for name, array in batch._asdict().items()}
+    def _look_up(self, rows: NDArray[np.int64]) -> dict[str, NDArray[Any]]:
+        return self._dataset.transitions(rows)._asdict()
+
+
+def _as_batch(_: NDArray[np.int64], columns: Mapping[str, NDArray[Any]]) -> dict[str, torch.Tensor]:
+    return {name: torch.from_numpy(column) for name, column in columns.items()}
 
 
 def _distributed_rank() -> int:
