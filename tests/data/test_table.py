@@ -210,6 +210,8 @@ class TestEnds:
             table({"terminated": "died", "ends": None}, died=[0, 1, 0, 0, 0])
         with pytest.raises(uw.DatasetError, match="ends='terminated' is for tables that do not say .* 'died' does"):
             table({"terminated": "died"}, died=[0, 0, 0, 1, 0])
+        stopped = table({"terminated": "died", "ends": "truncated"}, died=[0, 0, 1, 1, 0])
+        assert stopped.episodes.terminated.tolist() == [True, False]  # after 2 and after 3 rows
 
     def test_truncated_flags_alone(self) -> None:
         flags = [0, 0, 1, 0, 0]

@@ -130,7 +130,8 @@ _TABLE_HELP = {  # help of the options for tables
     "timestep": "numbers or dates that order an episode's rows (needed if they do not stand together)",
     "label": "where an episode comes from",
     "categories": "columns whose values are categories: of actions they are numbered, of observations they become 0 and 1",
-    "ends": "how episodes end if no column says so (default: terminated, with a warning)",
+    "ends": "how episodes end if no flag says so (default: terminated, with a warning); where flags do, in data of any kind, "
+    "truncated takes terminal states after the longest length for time limits",
     "missing_rewards": "what an empty reward means (default: an error)",
 }
 

@@ -75,7 +75,7 @@ def unused_note(dataset: "Dataset") -> str | None:
     if dataset.num_actions is not None or not unused.size:
         return None
     return (
-        f"{dataset.source}: actions are codes up to {seen[-1]}, and {', '.join(map(str, unused))} do not occur in the first "
+        f"Actions are codes up to {seen[-1]}, and {', '.join(map(str, unused))} do not occur in the first "
         f"{looked:,} steps: policies may choose those all the same. In a table, name the column in categories (--categories) "
         "and codes are numbered without gaps; where all of them can be chosen, say how many there are, e.g. "
         f"num_actions={seen[-1] + 1} (--num-actions {seen[-1] + 1})"
@@ -93,7 +93,7 @@ def codes_note(dataset: "Dataset") -> str | None:
     shown = ", ".join(f"{value:g}" for value in values[:3]) + (", ..." if len(values) > 3 else "")
     count = int(values[-1]) + 1
     return (
-        f"{dataset.source}: the actions are whole numbers stored as {actions.dtype} ({shown}), which are taken as "
+        f"The actions are whole numbers stored as {actions.dtype} ({shown}), which are taken as "
         "amounts: policies are fitted by regression. If they are codes of choices, say how many there are, e.g. "
         f"num_actions={count} (--num-actions {count}), and take an algorithm for discrete actions"
     )

@@ -15,6 +15,7 @@ from upweight.base.text import Shown
 from upweight.data import table, trajectories, validate
 from upweight.data.action_codes import as_discrete, check_codes
 from upweight.data.columns import ArrayColumn, Column, GatheredColumn, ShiftedColumn, read_only
+from upweight.data.endings import as_time_limits
 from upweight.data.score import score_rewards
 from upweight.data.segment import LAST, TERMINATED, TRAINABLE, Episodes
 from upweight.data.success import NO_REWARDS, success_rewards
@@ -396,6 +397,10 @@ class Dataset(Shown):
         complete[chosen] = False
         return replace(self, episodes=replace(self.episodes, complete=complete))
 
+    def with_time_limits(self) -> "Dataset":
+        """The same dataset where terminal states after the longest length are time limits: these episodes are truncated."""
+        return self._with_episodes(as_time_limits(self.episodes, source=self.source))
+
     def with_labels(self, labels: Sequence[str] | NDArray[np.str_] | str) -> "Dataset":
         """The same dataset with provenance ``labels`` [N], or one label for all episodes."""
         given = [labels] * self.num_episodes if isinstance(labels, str) else labels
@@ -404,8 +409,8 @@ class Dataset(Shown):
     def with_success(self, flags: ArrayLike) -> "Dataset":
         """Rewards from success ``flags`` [N] or [M]: a last step of 1 for episodes that have one set; success is terminal."""
         episodes, rewards = success_rewards(flags, self.episodes, source=self.source)
-        columns = {name: column for name, column in self.columns.items() if name != "flags"}
-        return replace(self, episodes=episodes, columns={**columns, "rewards": rewards}, _returns=None)
+        ended = self._with_episodes(episodes)
+        return replace(ended, columns={**ended.columns, "rewards": rewards}, _returns=None)
 
     def with_score(self, score: ArrayLike) -> "Dataset":
         """Rewards from a number per episode (a rating, a cost avoided): a last step of it, so that it is the return.
@@ -467,6 +472,11 @@ class Dataset(Shown):
             observations, following = np.split(self.rows("observations", both), 2)
         rewards = self.rows("rewards", index) if self.has_rewards else np.full(index.shape, np.nan, np.float32)
         return Transitions(observations, self.rows("actions", index), rewards, following, (flags & TERMINATED) != 0)
+
+    def _with_episodes(self, episodes: Episodes) -> "Dataset":
+        """The same steps, whose flags follow from ``episodes``."""
+        columns = {name: column for name, column in self.columns.items() if name != "flags"}
+        return replace(self, episodes=episodes, columns=columns)
 
     @cached_property
     def _flags(self) -> Column:

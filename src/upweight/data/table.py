@@ -16,6 +16,7 @@ from upweight.base.errors import DatasetError, UpweightWarning
 from upweight.base.names import closest, hint
 from upweight.data.cells import check_filled, encode, identifiers, numbers, one_hot, times
 from upweight.data.columns import ArrayColumn
+from upweight.data.endings import as_time_limits
 from upweight.data.segment import Episodes, segment_by_id
 from upweight.data.success import success_rewards
 from upweight.data.trajectories import ENDS, NAMES, how_ended, warn_of_ends
@@ -303,9 +304,10 @@ class _Table:
         """By the episode's id; ended as the flags say or, without any, with the last row, as ``ends`` says."""
         ids, ends = self._ids[self.order], self._layout.get("ends")
         ended, cut = self.flags("terminated"), self.flags("truncated")
-        if ended is not None and ends is not None:
+        has_flags = ended is not None
+        if has_flags and ends == "terminated":
             raise DatasetError(
-                f"{self._source}: ends={ends!r} is for tables that do not say how episodes end, but column "
+                f"{self._source}: ends='terminated' is for tables that do not say how episodes end, but column "
                 f"{self.chosen['terminated'][0]!r} does; leave one of them out"
             )
         if ended is not None and cut is not None and self.chosen["terminated"][0] in NAMES["done"]:
@@ -316,7 +318,8 @@ class _Table:
             ended, cut = last & at_end, last & stopped if cut is None else cut
             if ends is None and ended.any():
                 warn_of_ends(int(ended.sum()), self._source)
-        return segment_by_id(ids, ended, cut, next_known=False, source=self._source)
+        episodes = segment_by_id(ids, ended, cut, next_known=False, source=self._source)
+        return as_time_limits(episodes, source=self._source) if has_flags and ends == "truncated" else episodes
 
     def flags(self, part: str) -> NDArray[np.bool_] | None:
         if part not in self.chosen:

@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 
 from upweight.base.errors import DatasetError, UpweightWarning
 from upweight.data.columns import ArrayColumn, Column
+from upweight.data.endings import as_time_limits
 from upweight.data.segment import Episodes, segment
 from upweight.data.validate import as_array, as_flags, as_vector, check_step_array
 
@@ -88,6 +89,7 @@ def from_episodes(
     known = np.array([each["next"] is not None for each in given])
     lengths = np.array([len(each["actions"]) for each in given], np.int64)
     complete = (terminated | truncated) & np.array([each["complete"] for each in given])
+    ended = Episodes(lengths, terminated, truncated, complete, known)
 
     def join(key: str) -> NDArray[Any]:
         shapes = {each[key].shape[1:] for each in given}
@@ -101,7 +103,7 @@ def from_episodes(
             if each["next"] is None:
                 each["next"] = np.concatenate([each["observations"][1:], each["observations"][-1:]])
     return {
-        "episodes": Episodes(lengths, terminated, truncated, complete, known),
+        "episodes": as_time_limits(ended, source=source) if ends == "truncated" else ended,
         "observations": ArrayColumn(observations),
         "actions": ArrayColumn(join("actions")),
         "rewards": None if given[0]["rewards"] is None else join("rewards"),

@@ -9,10 +9,9 @@ from numpy.typing import NDArray
 
 from upweight.base.errors import WeightingError, collecting_warnings, naming_memory
 from upweight.base.text import Shown, number
-from upweight.data.action_codes import codes_note, unused_note
 from upweight.data.dataset import Dataset
-from upweight.data.endings import cut_short_note, lost_rewards_note
 from upweight.data.given import AnyDataset, as_dataset
+from upweight.data.notes import data_notes
 from upweight.data.reference_scores import misfit, normalize_returns, reference_scores
 from upweight.data.statistics import positive_sided_variance
 from upweight.data.success import NO_REWARDS
@@ -135,10 +134,7 @@ def inspect(
     if dataset.labels is not None:
         names, counts = np.unique(dataset.labels, return_counts=True)
         labels = {str(name): int(count) for name, count in zip(names, counts, strict=True)}
-    lengths, notes = (
-        dataset.lengths,
-        [look(dataset) for look in (codes_note, unused_note, lost_rewards_note, cut_short_note)],
-    )
+    lengths = dataset.lengths
     return Inspection(
         source=dataset.source,
         num_episodes=dataset.num_episodes,
@@ -158,7 +154,7 @@ def inspect(
         asked=weightings is not None,
         varying_starts=None if dataset.has_rewards else varying_starts(dataset),
         metadata=dataset.metadata,
-        **{**judged, "notes": (*judged["notes"], *(note for note in notes if note is not None))},
+        **{**judged, "notes": (*judged["notes"], *data_notes(dataset).values())},
     )
 
 

@@ -30,6 +30,7 @@ def load(
     num_actions: int | None = None,
     success: str | ArrayLike | None = None,
     score: str | ArrayLike | None = None,
+    ends: str | None = None,
     steps: int | None = None,
     seed: int | None = None,
     workers: int | None = None,
@@ -51,6 +52,8 @@ def load(
         score: a number per episode that takes the place of rewards (:meth:`Dataset.with_score`): an array, or the name of a
             column (an episode's last value counts: a rating, progress) or of an entry of the episodes' metadata. Give ``success``
             or ``score``, not both.
+        ends: how episodes end where no flag says it: "terminated" or "truncated". Where flags do, "truncated" takes the terminal
+            states after the longest length for time limits, and leaves the others.
         steps: of a recipe: how many steps the dataset has (:func:`make_dataset`).
         seed: of a recipe.
         workers: of a recipe: the processes that play.
@@ -71,6 +74,7 @@ def load(
         "num_actions": num_actions,
         "success": success,
         "score": score,
+        "ends": ends,
     }
     text = os.fspath(name) if isinstance(name, str | os.PathLike) else None
     if text is not None and is_recipe(text):
@@ -84,7 +88,7 @@ def load(
         named = {
             key: value
             for key, value in given.items()
-            if key in ("format", "success", "score") and isinstance(value, str)
+            if key in ("format", "success", "score", "ends") and isinstance(value, str)
         }
         look_first(text, **named, **options)
     return read_dataset(name if text is None else text, **given, **options)

@@ -26,6 +26,7 @@ from numpy.typing import NDArray
 from upweight.base.errors import DatasetError
 from upweight.data.columns import Column, GatheredColumn
 from upweight.data.dataset import Dataset
+from upweight.data.endings import as_time_limits
 from upweight.data.segment import Episodes, segment
 from upweight.data.trajectories import find_names, how_ended, warn_of_ends
 from upweight.data.validate import as_flags, as_vector
@@ -120,7 +121,8 @@ def _episodes(path: Path, found: dict[str, str], lengths: NDArray[np.int64] | No
         warn_of_ends(silent, source)
     ended, cut = how_ended(flags.get("terminated"), flags.get("truncated"), flags.get("done"), ends, source)
     ended, cut = (np.broadcast_to(flag, len(episodes)) & episodes.complete for flag in (ended, cut))  # but a fragment's
-    return replace(episodes, terminated=ended, truncated=cut, complete=ended | cut)
+    episodes = replace(episodes, terminated=ended, truncated=cut, complete=ended | cut)
+    return as_time_limits(episodes, source=source) if ends == "truncated" else episodes
 
 
 def _is_plain(path: Path) -> bool:

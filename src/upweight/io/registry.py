@@ -52,6 +52,7 @@ def read_dataset(
     num_actions: int | None = None,
     success: str | ArrayLike | None = None,
     score: str | ArrayLike | None = None,
+    ends: str | None = None,
     **options: Any,
 ) -> Dataset:
     """A file or folder, ``minari:<id>`` of the local Minari folder, a frame, a dataset of ours or of another library.
@@ -63,6 +64,7 @@ def read_dataset(
     shown = path or ("frame" if own is None else f"the {type(name).__name__}")
     if success is not None and score is not None:
         raise DatasetError(f"{shown}: expected success or score, found both")
+    options = options if ends is None else {**options, "ends": ends}
     layout = table.find_layout(path, format, options) if path is not None else options if own is None else None
     if layout is not None and isinstance(success, str):
         layout, success = {**layout, "success": success}, None
@@ -135,13 +137,21 @@ def _of_object(source: Any) -> Format | None:
 
 def _read(chosen: Format, source: Any, options: dict[str, Any], shown: Path | str) -> Dataset:
     own = list(signature(chosen.read).parameters)[1:]
+    ends = None if "ends" in own else options.get("ends")
+    options = options if "ends" in own else {name: value for name, value in options.items() if name != "ends"}
+    if ends not in (None, "truncated"):
+        raise DatasetError(
+            f"{shown}: ends: expected 'truncated', which takes terminal states after the longest length for time limits, found "
+            f"{ends!r}; {chosen.description} says itself how episodes end"
+        )
     for name in options.keys() - own:
         advice = hint(name, [*_OPTIONS, *own])
         if name in KEYS:
             advice = f"it is for tables, and this is {chosen.description}, which says itself what is what; leave it out"
         raise DatasetError(f"{shown}: the {chosen.name} reader has no such option {name!r}; {advice}")
     with reading(shown, f"it as {chosen.name}"):
-        return chosen.read(source, **options)
+        dataset = chosen.read(source, **options)
+        return dataset if ends is None else dataset.with_time_limits()
 
 
 def _flags(chosen: Format, source: Any, name: str, shown: Path | str) -> Any:

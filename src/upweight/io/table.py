@@ -41,7 +41,7 @@ def find_layout(path: Path, format: str | None, options: Mapping[str, Any]) -> d
     beside = _layout_beside(path)
     if (not beside and not said.keys() & set(KEYS)) or not (files := _parquet_files(path)):
         return None
-    return {**beside, **said} if said or not is_own(files[0]) else None
+    return {**beside, **said} if said.keys() - {"ends"} or not is_own(files[0]) else None
 
 
 def layout_file(path: Path) -> Path:

@@ -189,5 +189,5 @@ def test_bad_input_is_refused_in_words() -> None:
 def test_terminals_that_look_like_time_limits_are_named() -> None:
     log = tiny()
     ends = np.array([0, 0, 1, 0, 0, 1, 0, 0], bool)
-    with pytest.warns(uw.UpweightWarning, match="2 episodes end in a terminal state after exactly 3 steps"):
-        refused(with_arrays(log, terminated=ends, truncated=np.arange(8) == 7))
+    with pytest.warns(uw.UpweightWarning, match="20 of 20 terminal states come after exactly 3 steps"):
+        refused(uw.concat([with_arrays(log, terminated=ends, truncated=np.arange(8) == 7)] * 10))

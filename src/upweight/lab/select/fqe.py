@@ -282,7 +282,7 @@ def _check_data(part: Dataset) -> None:
         )
     for look in (lost_rewards_note, time_limit_note):
         if (note := look(part)) is not None:
-            warnings.warn(note, UpweightWarning, stacklevel=3)
+            warnings.warn(f"{part.source}: {note}", UpweightWarning, stacklevel=3)
 
 
 def _check_policies(dataset: Dataset, policies: Sequence[Policy]) -> None:

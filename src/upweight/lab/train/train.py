@@ -4,7 +4,6 @@ import contextlib
 import logging
 import math
 import time
-import warnings
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
@@ -16,14 +15,13 @@ from numpy.typing import ArrayLike
 
 from upweight.base.background import Background
 from upweight.base.checks import whole_number, yes_or_no
-from upweight.base.errors import ConfigError, UpweightError, UpweightWarning, naming_memory
+from upweight.base.errors import ConfigError, UpweightError, naming_memory
 from upweight.base.interrupts import Interrupts, interrupts_wait
 from upweight.base.progress import report, showing
-from upweight.data.action_codes import codes_note, unused_note
 from upweight.data.dataset import Dataset
-from upweight.data.endings import lost_rewards_note
 from upweight.data.given import AnyDataset, as_dataset
 from upweight.data.holdout import held_out_episodes
+from upweight.data.notes import warn_of_data
 from upweight.lab.play.evaluate import Evaluator
 from upweight.lab.train.advance import Advance, advances, speed
 from upweight.lab.train.agreement import Comparison
@@ -225,9 +223,7 @@ def _check(
     runs = check_runs(dataset, runs)
     held = None if holdout is None else held_out_episodes(dataset, holdout)
     runs = runs if held is None else [without_episodes(run, held, dataset) for run in runs]
-    for look in (codes_note, unused_note, lost_rewards_note):
-        if (note := look(dataset)) is not None:
-            warnings.warn(note, UpweightWarning, stacklevel=3)
+    warn_of_data(dataset, stacklevel=3)
     warn_of_scale(dataset, runs)
     parts = make_parts(dataset, runs)
     runs = with_given_weights(runs, parts)

@@ -1,0 +1,30 @@
+"""All that a dataset must say of itself before anybody weights it or learns from it."""
+
+import warnings
+from collections.abc import Callable
+
+from upweight.base.errors import UpweightWarning
+from upweight.data.action_codes import codes_note, unused_note
+from upweight.data.dataset import Dataset
+from upweight.data.endings import cut_short_note, lost_rewards_note, time_limit_note
+
+Look = Callable[[Dataset], str | None]  # what to say, with what helps; None: nothing
+LOOKS: dict[str, Look] = {
+    "codes": codes_note,
+    "unused actions": unused_note,
+    "lost rewards": lost_rewards_note,
+    "cut short": cut_short_note,
+    "time limit": time_limit_note,
+}
+
+
+def data_notes(dataset: Dataset) -> dict[str, str]:
+    """What the looks found, by topic."""
+    found = {topic: look(dataset) for topic, look in LOOKS.items()}
+    return {topic: note for topic, note in found.items() if note is not None}
+
+
+def warn_of_data(dataset: Dataset, *, stacklevel: int) -> None:
+    """All notes in one warning."""
+    if notes := data_notes(dataset):
+        warnings.warn(f"{dataset.source}: {'. '.join(notes.values())}", UpweightWarning, stacklevel=stacklevel + 1)
