@@ -106,7 +106,7 @@ class TestColumns:
         [
             ({"episodes": "stay_id"}, "a table has no 'episodes'; did you mean 'episode'?"),
             ({"ends": "died"}, "ends: expected 'terminated' or 'truncated', found 'died'"),
-            ({"missing_rewards": 0}, "missing_rewards: expected 'zero', found 0"),
+            ({"missing_rewards": 0}, "missing_rewards: expected 'zero' or 'drop', found 0"),
             ({"observations": []}, "observations: expected names of columns, found []"),
             ({"rewards": ["r"]}, "rewards: expected the name of a column, found ['r']"),
             ({"categories": {"drug": "low"}}, "categories: expected lists of categories by column"),
@@ -252,13 +252,47 @@ class TestRewards:
         frame = {name: cells for name, cells in steps().items() if name != "reward"}
         with pytest.warns(
             uw.UpweightWarning,
-            match=r"data without rewards; name it with rewards=... \(--rewards\), .*--success.*--score",
+            match=r"data without rewards; name the rewards with rewards=... \(--rewards\), .*--success.*--score",
         ):
             assert not uw.Dataset.from_frame(frame).has_rewards
 
-    def test_with_gaps_are_an_error_that_names_the_option(self) -> None:
-        with pytest.raises(uw.DatasetError, match=r"'r': 3 of 5 rows have no reward; .*missing_rewards='zero'"):
-            table(r=[None, None, 1.0, -1.0, None])
+    def test_with_gaps_are_an_error_that_asks_what_they_mean(self) -> None:
+        with pytest.raises(
+            uw.DatasetError,
+            match=r"'r': 4 of 5 rows have no reward; 2 of 2 episodes have such rows, and 1 no reward at all. "
+            r".*missing_rewards='zero' .*missing_rewards='drop'",
+        ):
+            table(r=[None, None, 1.0, None, None])
+
+    def test_unknown_outcomes_are_left_out_or_said_to_count_as_0(self) -> None:
+        """An outcome in the last row: gaps before it are the rule."""
+        outcomes = {"r": [None, None, 1.0, None, None]}  # b: rows 1, 3; a: 2, 5, 4
+        with pytest.warns(uw.UpweightWarning, match="1 no reward at all: 1 episodes are left out"):
+            ds = table({"missing_rewards": "drop"}, **outcomes)
+        assert ds.rewards.tolist() == [0.0, 1.0] and ds.observations[:, 1].tolist() == [88.0, 90.0]
+        with pytest.warns(uw.UpweightWarning, match="1 no reward at all: these count as returns of 0"):
+            assert table({"missing_rewards": "zero"}, **outcomes).returns.tolist() == [1.0, 0.0]
+        known = table({"missing_rewards": "zero"}, r=[None, None, 1.0, -1.0, None])  # without a warning
+        assert known.returns.tolist() == [1.0, -1.0]
+        assert table({"missing_rewards": "drop"}, r=[None, None, 1.0, -1.0, None]).num_episodes == 2
+
+    def test_a_gap_among_rewards_of_every_row_is_an_unknown_return(self) -> None:
+        rows = {
+            "episode": np.repeat(np.arange(3), 2),
+            "observation": np.arange(6.0),
+            "action": np.zeros(6),
+            "reward": [1.0, 2.0, 3.0, None, 5.0, 6.0],
+            "terminated": [0, 1, 0, 1, 0, 1],
+        }
+        with pytest.warns(uw.UpweightWarning, match="1 episodes are left out"):
+            ds = uw.Dataset.from_frame(rows, missing_rewards="drop")
+        assert ds.returns.tolist() == [3.0, 11.0] and ds.observations.tolist() == [0, 1, 4, 5]
+        assert uw.Dataset.from_frame(rows, missing_rewards="zero").returns.tolist() == [3.0, 3.0, 11.0]
+
+    def test_that_are_all_empty_are_none(self) -> None:
+        for choice in (None, "zero", "drop"):
+            with pytest.warns(uw.UpweightWarning, match="column 'r' is empty, so these are data without rewards"):
+                assert not table({"missing_rewards": choice}, r=[None] * 5).has_rewards
 
     def test_a_score_is_the_last_value_of_its_column(self) -> None:
         for rewards in ("r", None):

@@ -152,7 +152,7 @@ class TestCsv:
         with pytest.raises(
             uw.DatasetError, match=r"1 in 'age' \(the first in row 4\), 1 in 'hr' \(the first in row 4\)"
         ):
-            uw.load(icu, **LAYOUT)
+            uw.load(icu, missing_rewards="zero", **LAYOUT)
         with pytest.raises(uw.DatasetError, match=r"'r': 1 of 5 rows have no reward; .*--missing-rewards zero"):
             uw.load(icu, **{**LAYOUT, "observations": ["hour"]})
         ds = uw.load(icu, missing_rewards="zero", **{**LAYOUT, "observations": ["hour"]})

@@ -132,7 +132,8 @@ _TABLE_HELP = {  # help of the options for tables
     "categories": "columns whose values are categories: of actions they are numbered, of observations they become 0 and 1",
     "ends": "how episodes end if no flag says so (default: terminated, with a warning); where flags do, in data of any kind, "
     "truncated takes terminal states after the longest length for time limits",
-    "missing_rewards": "what an empty reward means (default: an error)",
+    "missing_rewards": "what an empty reward means: 0, or that the episode is left out if its return is not known (default: an "
+    "error)",
 }
 
 READING = ("input_format", "horizon", "num_actions", "success", "score", *_TABLE_HELP)  # what add_reading adds

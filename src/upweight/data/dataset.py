@@ -142,7 +142,8 @@ class Dataset(Shown):
         episodes apart), ``timestep`` (what orders an episode's rows, which then need not stand together) and ``label`` are a
         column each, and so are the flags ``terminated`` and ``truncated``: an end that is neither is truncated if there are
         no ``truncated`` flags. Without ``terminated`` an episode's last row ends it, as ``ends`` says ("terminated" or
-        "truncated"). ``missing_rewards="zero"`` takes empty rewards as 0. ``categories`` are columns whose values are
+        "truncated"). ``missing_rewards="zero"`` takes empty rewards as 0, and "drop" leaves out episodes whose return is not
+        known. ``categories`` are columns whose values are
         numbered (actions) or become columns of 0 and 1 (observations), sorted, or in the order of a mapping {column: values};
         ``metadata["categories"]`` keeps them. An empty next observation in an episode's last row is not known. Columns
         that nothing is said about are looked for under the usual names (observation_..., action, reward, episode, done, ...).

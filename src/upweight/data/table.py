@@ -45,7 +45,7 @@ class TableLayout(TypedDict, total=False):
 
 
 SEVERAL = ("observations", "actions", "next_observations", "categories")  # that may name several columns
-CHOICES = {"ends": ENDS, "missing_rewards": ("zero",)}
+CHOICES = {"ends": ENDS, "missing_rewards": ("zero", "drop")}
 KEYS = tuple(get_type_hints(TableLayout))
 _PARTS = tuple(key for key in KEYS if key not in CHOICES and key != "categories")
 _USUAL = {  # names of columns that nothing is said about
@@ -213,6 +213,7 @@ class _Table:
             raise DatasetError(f"{source}: expected at least one step, found none")
         self._ids = identifiers(self.cells(episode), name=episode, source=source)
         self.order = self._in_order(episode)
+        self.order = self._of_known_return()
 
     def cells(self, name: str) -> NDArray[Any]:
         """A column [M] as the frame has it."""
@@ -245,7 +246,8 @@ class _Table:
         if list(columns) == [_said_or_usual(part, list(self._names), self._layout)]:
             return np.array(next(iter(columns.values()))[self.order])  # a copy: the caller may change theirs
         flat = [column.reshape(self.num_rows, -1) for column in columns.values()]
-        rows = np.empty((self.num_rows, sum(each.shape[1] for each in flat)), np.result_type(*flat))
+        count = len(self._ids[self.order])
+        rows = np.empty((count, sum(each.shape[1] for each in flat)), np.result_type(*flat))
         place = 0
         for each in flat:
             rows[:, place : place + each.shape[1]] = each[self.order]
@@ -268,27 +270,75 @@ class _Table:
         return {"actions": ArrayColumn(codes[self.order]), "num_actions": count}
 
     def rewards(self) -> NDArray[Any] | None:
+        """[M], empty ones as what ``missing_rewards`` says; None where there is no column, or nothing in it."""
         if "rewards" not in self.chosen:
             if not {"rewards", *_FOR_REWARDS} & set(self._layout):
-                warnings.warn(
-                    f"{self._source}: no column is called rewards, and none is named, so these are data without rewards; "
-                    "name it with rewards=... (--rewards), flags of success with success=... (--success), or a number that says "
-                    "how good an episode was with score=... (--score)",
-                    UpweightWarning,
-                    stacklevel=2,
-                )
+                self._warn("no column is called rewards, and none is named")
             return None
         (name,) = self.chosen["rewards"]
         rewards = self.numbers(name)
-        if (empty := np.isnan(rewards)).any():
-            if self._layout.get("missing_rewards") != "zero":
-                raise DatasetError(
-                    f"{self._source}: column {name!r}: {int(empty.sum()):,} of {self.num_rows:,} rows have no reward; "
-                    "where that means a reward of 0, say missing_rewards='zero' (--missing-rewards zero)"
-                )
+        empty = np.isnan(rewards)
+        if empty.all():
+            self._warn(f"column {name!r} is empty")
+            return None
+        if empty.any():
             rewards = np.where(empty, rewards.dtype.type(0), rewards)
         check_filled({name: rewards}, part="rewards", source=self._source)
         return np.array(as_rewards(rewards, key=name, num_steps=self.num_rows, source=self._source)[self.order])
+
+    def _warn(self, why: str) -> None:
+        warnings.warn(
+            f"{self._source}: {why}, so these are data without rewards; name the rewards with rewards=... (--rewards), flags of "
+            "success with success=... (--success), or a number that says how good an episode was with score=... (--score)",
+            UpweightWarning,
+            stacklevel=3,
+        )
+
+    def _of_known_return(self) -> Order:
+        """The rows in order, without the episodes whose return is not known, if ``missing_rewards`` says so.
+
+        Where most episodes of several rows have a reward in each, one gap is enough to be left out. Else gaps are the rule, and
+        an episode is left out if it has no reward at all.
+        """
+        choice = self._layout.get("missing_rewards")
+        if "rewards" not in self.chosen or set(_FOR_REWARDS) & self.chosen.keys():
+            return self.order
+        (name,) = self.chosen["rewards"]
+        empty = np.isnan(self.numbers(name))[self.order]
+        if empty.ndim > 1 or not empty.any() or empty.all():
+            return self.order
+        ids = self._ids[self.order]
+        starts = np.flatnonzero(np.append(True, ids[1:] != ids[:-1]))
+        sizes = np.diff(starts, append=len(ids))
+        gaps = np.add.reduceat(empty.astype(np.int64), starts)
+        some, all_empty = int((gaps > 0).sum()), int((gaps == sizes).sum())
+        found = (
+            f"{self._source}: column {name!r}: {int(empty.sum()):,} of {len(empty):,} rows have no reward; {some:,} of "
+            f"{len(gaps):,} episodes have such rows, and {all_empty:,} no reward at all"
+        )
+        if choice is None:
+            raise DatasetError(
+                f"{found}. Where an empty reward means 0, say missing_rewards='zero' (--missing-rewards zero). To leave out "
+                "episodes whose return is not known, missing_rewards='drop' (--missing-rewards drop)"
+            )
+        several = sizes > 1
+        are_rule = (gaps[several] > 0).sum() > (gaps[several] == 0).sum()
+        unknown = gaps == sizes if are_rule or choice == "zero" else gaps > 0
+        if not unknown.any():
+            return self.order
+        if choice == "zero":
+            warnings.warn(
+                f"{found}: these count as returns of 0. If they are not known, leave them out with missing_rewards='drop' "
+                "(--missing-rewards drop)",
+                UpweightWarning,
+                stacklevel=2,
+            )
+            return self.order
+        if unknown.all():
+            raise DatasetError(f"{found}: missing_rewards='drop' leaves no episode")
+        warnings.warn(f"{found}: {int(unknown.sum()):,} episodes are left out", UpweightWarning, stacklevel=2)
+        kept: NDArray[np.int64] = np.arange(self.num_rows)[self.order][~np.repeat(unknown, sizes)]
+        return kept
 
     def score(self, episodes: Episodes) -> NDArray[np.float64]:
         """[M] rewards that are the column's value in the last row of an episode, and 0 before."""
