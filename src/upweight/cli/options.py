@@ -80,6 +80,7 @@ _READING_HELP = {
     "short; a column; an entry of the episodes' metadata); their return is then 1, that of the others 0",
     "score": "for logs with neither: what tells how good an episode was, instead of its return: a column (the last value "
     "counts), an entry of the episodes' metadata, or LeRobot's progress_sparse",
+    "join": "join pieces of episodes: truncated ones that stop where the next one begins",
 }
 _TABLES = (
     "CSV, or Parquet of your own: names of columns; or say it under [table] in a TOML file, icu.toml for icu.csv, which "
@@ -101,6 +102,7 @@ def add_reading(parser: argparse.ArgumentParser, *, shown: bool = False) -> None
     add("num_actions", _READING_HELP["num_actions"], type=int, metavar="N")
     add("success", _READING_HELP["success"], metavar="NAME")
     add("score", _READING_HELP["score"], metavar="NAME")
+    add("join", _READING_HELP["join"], action="store_true", default=None)
     if shown:
         group = parser.add_argument_group("tables", _TABLES)
     for key, text in _TABLE_HELP.items():
@@ -136,7 +138,7 @@ _TABLE_HELP = {  # help of the options for tables
     "error)",
 }
 
-READING = ("input_format", "horizon", "num_actions", "success", "score", *_TABLE_HELP)  # what add_reading adds
+READING = ("input_format", "horizon", "num_actions", "success", "score", "join", *_TABLE_HELP)  # what add_reading adds
 
 
 def _columns(text: str) -> str | list[str]:
@@ -263,6 +265,7 @@ def reading_options(arguments: argparse.Namespace) -> dict[str, Any]:
         "num_actions": arguments.num_actions,
         "success": arguments.success,
         "score": arguments.score,
+        "join": bool(arguments.join),
         "guard": True,
         **{key: value for key in _TABLE_HELP if (value := getattr(arguments, key)) is not None},
     }
@@ -272,9 +275,9 @@ def reading_words(name: str, arguments: argparse.Namespace) -> str:
     """The dataset and the reading options that were given, as words of another command."""
     words = [name]
     for key, value in reading_options(arguments).items():
-        if key != "guard" and value is not None:
+        if key != "guard" and value is not None and value is not False:
             words += ["--input-format" if key == "format" else f"--{key.replace('_', '-')}"]
-            words += [",".join(value) if isinstance(value, list) else str(value)]
+            words += [] if value is True else [",".join(value) if isinstance(value, list) else str(value)]
     return shlex.join(words)
 
 

@@ -181,7 +181,7 @@ def warn_of_shift(episodes: Episodes, observations: Column, next_observations: C
         f"{source}: key 'next_observations': at {count} of {len(ends)} episode ends the next observation is the first one of the "
         "following episode, as if the observations had been moved up by one row. Give the observation that really came "
         "after the last step, or leave next_observations out: then nothing is learned from last steps of truncated episodes. "
-        "(All is well if each episode really goes on where the one before it stopped.)",
+        "If each episode really goes on where the one before it stopped, they are pieces: join them with join=True (--join)",
         UpweightWarning,
         stacklevel=5,
     )

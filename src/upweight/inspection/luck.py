@@ -20,6 +20,7 @@ from numpy.typing import NDArray
 
 from upweight.base.text import number
 from upweight.data.dataset import Dataset
+from upweight.data.validate import check_finite
 
 _SURE = 0.05  # p up to which actions differ
 _FEWEST = 8  # good episodes, and poor ones
@@ -126,7 +127,8 @@ def _some_steps(dataset: Dataset, chosen: Index, rng: np.random.Generator) -> tu
 
 def _observations(dataset: Dataset, steps: Index) -> Floats:
     """[n, d] standardised, and clipped; of many numbers, the main directions."""
-    rows = dataset.rows("observations", steps).reshape(len(steps), -1).astype(np.float64)
+    rows = dataset.columns["observations"].rows(steps).reshape(len(steps), -1).astype(np.float64)
+    check_finite(rows, key="observations", source=dataset.source)
     values = np.clip(_standardised(rows), -_CLIP, _CLIP)
     if values.shape[1] <= _MAX_DIRECTIONS:
         return values
@@ -135,7 +137,8 @@ def _observations(dataset: Dataset, steps: Index) -> Floats:
 
 def _actions(dataset: Dataset, steps: Index) -> Floats:
     """[n, k] standardised; discrete ones as columns of 0 and 1, but for the most frequent one."""
-    rows = dataset.rows("actions", steps).reshape(len(steps), -1)
+    rows = dataset.columns["actions"].rows(steps).reshape(len(steps), -1)
+    check_finite(rows, key="actions", source=dataset.source)
     if not dataset.discrete_actions:
         return _standardised(rows.astype(np.float64))
     columns = []

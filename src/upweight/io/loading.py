@@ -31,6 +31,7 @@ def load(
     success: str | ArrayLike | None = None,
     score: str | ArrayLike | None = None,
     ends: str | None = None,
+    join: bool = False,
     steps: int | None = None,
     seed: int | None = None,
     workers: int | None = None,
@@ -54,6 +55,7 @@ def load(
             or ``score``, not both.
         ends: how episodes end where no flag says it: "terminated" or "truncated". Where flags do, "truncated" takes the terminal
             states after the longest length for time limits, and leaves the others.
+        join: whether to join pieces of episodes: those that stop, without a terminal state, where the next one begins.
         steps: of a recipe: how many steps the dataset has (:func:`make_dataset`).
         seed: of a recipe.
         workers: of a recipe: the processes that play.
@@ -75,10 +77,11 @@ def load(
         "success": success,
         "score": score,
         "ends": ends,
+        "join": join,
     }
     text = os.fspath(name) if isinstance(name, str | os.PathLike) else None
     if text is not None and is_recipe(text):
-        if options or any(option is not None for option in given.values()):
+        if options or any(option is not None and option is not False for option in given.values()):
             raise DatasetError(f"{text}: is made, not read from a file; it takes steps, seed and workers only")
         return from_lab("make_dataset")(text, steps=steps, seed=seed or 0, workers=workers)
     if steps is not None or seed is not None or workers is not None:

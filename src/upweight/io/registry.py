@@ -20,13 +20,14 @@ from upweight.base.names import hint
 from upweight.data.dataset import Dataset
 from upweight.data.given import AnyDataset, as_dataset
 from upweight.data.loaded_files import LoadedFiles
+from upweight.data.pieces import join_pieces
 from upweight.data.table import KEYS, is_frame
 from upweight.io import table
 from upweight.io.contents import describe
 from upweight.io.format import Format, reading
 
 MINARI_PREFIX = "minari:"
-_OPTIONS = ("format", "horizon", "num_actions", "success", "score")  # of any file
+_OPTIONS = ("format", "horizon", "num_actions", "success", "score", "ends", "join")  # of any file
 
 
 @cache
@@ -53,6 +54,7 @@ def read_dataset(
     success: str | ArrayLike | None = None,
     score: str | ArrayLike | None = None,
     ends: str | None = None,
+    join: bool = False,
     **options: Any,
 ) -> Dataset:
     """A file or folder, ``minari:<id>`` of the local Minari folder, a frame, a dataset of ours or of another library.
@@ -64,6 +66,10 @@ def read_dataset(
     shown = path or ("frame" if own is None else f"the {type(name).__name__}")
     if success is not None and score is not None:
         raise DatasetError(f"{shown}: expected success or score, found both")
+    if join and score is not None:
+        raise DatasetError(
+            f"{shown}: join: the score would be that of pieces; join them alone, and then use Dataset.with_score"
+        )
     options = options if ends is None else {**options, "ends": ends}
     layout = table.find_layout(path, format, options) if path is not None else options if own is None else None
     if layout is not None and isinstance(success, str):
@@ -85,6 +91,8 @@ def read_dataset(
     else:
         with LoadedFiles(table.files(path)).unchanged(), reading(path, "it as a table"):
             dataset = table.read(path, layout)
+    if join:
+        dataset = join_pieces(dataset)
     if score is not None:
         dataset = dataset.with_score(score)
     if success is not None:
