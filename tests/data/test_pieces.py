@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, strategies as st
 
 import upweight as uw
-from tests.support.datasets import random_dataset, with_returns
+from support.datasets import random_dataset, with_returns
 from upweight.data.notes import data_notes
 from upweight.data.pieces import join_pieces, pieces_note
 

@@ -79,7 +79,8 @@ _READING_HELP = {
     "success": "for logs without rewards: the flags that tell which episodes succeeded (LeRobot's next.success, or success for "
     "short; a column; an entry of the episodes' metadata); their return is then 1, that of the others 0",
     "score": "for logs with neither: what tells how good an episode was, instead of its return: a column (the last value "
-    "counts), an entry of the episodes' metadata, or LeRobot's progress_sparse",
+    "counts), an entry of the episodes' metadata, LeRobot's progress_sparse, or "
+    "mean_reward or last_reward, made of the rewards",
     "join": "join pieces of episodes: truncated ones that stop where the next one begins",
 }
 _TABLES = (

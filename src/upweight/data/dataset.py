@@ -16,7 +16,7 @@ from upweight.data import table, trajectories, validate
 from upweight.data.action_codes import as_discrete, check_codes
 from upweight.data.columns import ArrayColumn, Column, GatheredColumn, ShiftedColumn, read_only
 from upweight.data.endings import as_time_limits
-from upweight.data.score import score_rewards
+from upweight.data.score import OF_REWARDS, reward_score, score_rewards
 from upweight.data.segment import LAST, TERMINATED, TRAINABLE, Episodes
 from upweight.data.success import NO_REWARDS, success_rewards
 
@@ -413,11 +413,14 @@ class Dataset(Shown):
         ended = self._with_episodes(episodes)
         return replace(ended, columns={**ended.columns, "rewards": rewards})
 
-    def with_score(self, score: ArrayLike) -> "Dataset":
+    def with_score(self, score: ArrayLike | str) -> "Dataset":
         """Rewards from a number per episode (a rating, a cost avoided): a last step of it, so that it is the return.
 
-        ``score`` is [N], or [M] of the steps, where an episode's last one counts (progress).
+        ``score`` is [N], or [M] of the steps, where an episode's last one counts (progress); or made of the rewards:
+        "mean_reward", or "last_reward" where an outcome is repeated in every row.
         """
+        if isinstance(score, str) and score in OF_REWARDS:
+            score = reward_score(score, self.rewards, self.episodes)
         rewards = score_rewards(score, self.episodes, source=self.source)
         return replace(self, columns={**self.columns, "rewards": rewards}, _returns=None)
 

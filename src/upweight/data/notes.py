@@ -7,6 +7,7 @@ from upweight.base.errors import UpweightWarning
 from upweight.data.action_codes import codes_note, unused_note
 from upweight.data.dataset import Dataset
 from upweight.data.endings import cut_short_note, lost_rewards_note, time_limit_note
+from upweight.data.outcomes import length_note, one_step_note, repeated_outcome_note
 from upweight.data.pieces import pieces_note
 
 Look = Callable[[Dataset], str | None]  # what to say, with what helps; None: nothing
@@ -17,6 +18,9 @@ LOOKS: dict[str, Look] = {
     "cut short": cut_short_note,
     "time limit": time_limit_note,
     "pieces": pieces_note,
+    "one step": one_step_note,
+    "repeated outcome": repeated_outcome_note,
+    "length": length_note,
 }
 
 

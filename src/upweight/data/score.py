@@ -13,13 +13,22 @@ from upweight.data.columns import ArrayColumn, Column
 from upweight.data.segment import Episodes
 from upweight.data.validate import as_array
 
+OF_REWARDS = ("mean_reward", "last_reward")  # scores that are made of the rewards
+
+
+def reward_score(name: str, rewards: NDArray[Any], episodes: Episodes) -> NDArray[Any]:
+    """[N] the mean of each episode's rewards [M], or its last."""
+    if name == "last_reward":
+        return rewards[episodes.last_steps]
+    return np.add.reduceat(rewards.astype(np.float64), episodes.starts) / episodes.lengths
+
 
 def score_rewards(score: Any, episodes: Episodes, *, source: str) -> Column:
     """Rewards [M] from ``score``: numbers of the episodes [N], or of the steps [M], where an episode's last one counts."""
     if isinstance(score, str):
         raise DatasetError(
-            f"{source}: score: expected a number per episode, found the name {score!r}; a column of that name is read by "
-            f"upweight.load(..., score={score!r}) (--score {score})"
+            f"{source}: score: expected a number per episode, or {' or '.join(map(repr, OF_REWARDS))}, found the name {score!r}; "
+            f"a column of that name is read by upweight.load(..., score={score!r}) (--score {score})"
         )
     scores = as_array(score, key="score", source=source)
     count, steps = len(episodes), episodes.num_steps

@@ -51,8 +51,8 @@ def load(
         success: flags that tell successful episodes and take the place of rewards (:meth:`Dataset.with_success`): an array, or
             the name of a column (LeRobot's "next.success", or "success" for short) or of an entry of the episodes' metadata.
         score: a number per episode that takes the place of rewards (:meth:`Dataset.with_score`): an array, or the name of a
-            column (an episode's last value counts: a rating, progress) or of an entry of the episodes' metadata. Give ``success``
-            or ``score``, not both.
+            column (an episode's last value counts: a rating, progress) or of an entry of the episodes' metadata; or
+            "mean_reward" or "last_reward", made of the rewards. Give ``success`` or ``score``, not both.
         ends: how episodes end where no flag says it: "terminated" or "truncated". Where flags do, "truncated" takes the terminal
             states after the longest length for time limits, and leaves the others.
         join: whether to join pieces of episodes: those that stop, without a terminal state, where the next one begins.

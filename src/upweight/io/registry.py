@@ -21,6 +21,7 @@ from upweight.data.dataset import Dataset
 from upweight.data.given import AnyDataset, as_dataset
 from upweight.data.loaded_files import LoadedFiles
 from upweight.data.pieces import join_pieces
+from upweight.data.score import OF_REWARDS
 from upweight.data.table import KEYS, is_frame
 from upweight.io import table
 from upweight.io.contents import describe
@@ -66,7 +67,8 @@ def read_dataset(
     shown = path or ("frame" if own is None else f"the {type(name).__name__}")
     if success is not None and score is not None:
         raise DatasetError(f"{shown}: expected success or score, found both")
-    if join and score is not None:
+    named = isinstance(score, str) and score not in OF_REWARDS  # something that the file has
+    if join and score is not None and (named or not isinstance(score, str)):
         raise DatasetError(
             f"{shown}: join: the score would be that of pieces; join them alone, and then use Dataset.with_score"
         )
@@ -74,7 +76,7 @@ def read_dataset(
     layout = table.find_layout(path, format, options) if path is not None else options if own is None else None
     if layout is not None and isinstance(success, str):
         layout, success = {**layout, "success": success}, None
-    if layout is not None and isinstance(score, str):
+    if layout is not None and isinstance(score, str) and named:
         layout, score = {**layout, "score": score}, None
     if layout is None:
         chosen = own or (_named_format(format) if format is not None else _recognise(Path(shown)))
@@ -83,7 +85,7 @@ def read_dataset(
         with files.unchanged():
             dataset = _read(chosen, source, options, shown)
             success = _flags(chosen, source, success, shown) if isinstance(success, str) else success
-            score = _flags(chosen, source, score, shown) if isinstance(score, str) else score
+            score = _flags(chosen, source, score, shown) if isinstance(score, str) and named else score
         for column in dataset.columns.values():
             column.files = column.files or files
     elif path is None:
