@@ -5,12 +5,14 @@ from collections.abc import Callable
 
 from upweight.base.errors import UpweightWarning
 from upweight.data.action_codes import codes_note, unused_note
+from upweight.data.action_range import narrow_note
 from upweight.data.dataset import Dataset
 from upweight.data.endings import cut_short_note, lost_rewards_note, time_limit_note
 from upweight.data.outcomes import length_note, one_step_note, repeated_outcome_note
 from upweight.data.pieces import pieces_note
 
 Look = Callable[[Dataset], str | None]  # what to say, with what helps; None: nothing
+_NARROW = "narrow actions"
 LOOKS: dict[str, Look] = {
     "codes": codes_note,
     "unused actions": unused_note,
@@ -21,6 +23,7 @@ LOOKS: dict[str, Look] = {
     "one step": one_step_note,
     "repeated outcome": repeated_outcome_note,
     "length": length_note,
+    _NARROW: narrow_note,
 }
 
 
@@ -31,6 +34,8 @@ def data_notes(dataset: Dataset) -> dict[str, str]:
 
 
 def warn_of_data(dataset: Dataset, *, stacklevel: int) -> None:
-    """All notes in one warning."""
-    if notes := data_notes(dataset):
+    """All notes in one warning, before a training; which looks at the range of actions by itself, of what its runs learn from."""
+    notes = data_notes(dataset)
+    notes.pop(_NARROW, None)
+    if notes:
         warnings.warn(f"{dataset.source}: {'. '.join(notes.values())}", UpweightWarning, stacklevel=stacklevel + 1)

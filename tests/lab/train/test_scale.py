@@ -7,8 +7,8 @@ import pytest
 import upweight as uw
 from support.datasets import far_log, with_arrays
 from support.training import dataset_for, small_config
-from upweight.lab.train.prepare import action_bounds
-from upweight.lab.train.scale import far_columns, narrow_actions, warn_of_scale
+from upweight.data.action_range import narrow_note
+from upweight.lab.train.scale import far_columns, warn_of_scale
 
 
 def column(mean: float, std: float) -> np.ndarray:
@@ -43,18 +43,6 @@ def test_the_warning_names_columns_and_what_helps_in_both_ways_in() -> None:
     assert "Column 0: 90% within [-0.02" in actions
 
 
-@pytest.mark.parametrize(("reach", "narrow"), [(1, False), (0.2, False), (0.03, True), (500, False), (0, False)])
-def test_actions_that_fill_little_of_their_range(reach: float, narrow: bool) -> None:
-    actions = reach * np.random.default_rng(0).uniform(-1, 1, (500, 2))
-    assert list(narrow_actions(actions, *action_bounds([actions]))) == ([0, 1] if narrow else [])
-
-
-def test_an_outlier_makes_the_range_of_actions() -> None:
-    actions = np.random.default_rng(0).uniform(-1, 1, (500, 2))
-    actions[3, 1] = 1e6
-    assert list(narrow_actions(actions, *action_bounds([actions]))) == [1]
-
-
 def test_normalised_observations_are_nobodys_trouble() -> None:
     with warnings.catch_warnings():
         warnings.simplefilter("error")
@@ -83,7 +71,7 @@ def test_only_the_episodes_that_runs_learn_from_count() -> None:
 def test_no_alarm_on_the_tasks_of_the_paper(task: str, kind: str) -> None:
     ds = uw.make_dataset(f"{task}-{kind}", steps=2000)
     assert far_columns(ds.observations) == {}
-    assert narrow_actions(ds.actions, *action_bounds([ds.actions])) == {}
+    assert narrow_note(ds) is None
 
 
 @pytest.mark.filterwarnings("ignore:.* far from the unit scale")

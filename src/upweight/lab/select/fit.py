@@ -5,8 +5,9 @@ from collections.abc import Sequence
 import numpy as np
 
 from upweight.base.errors import DatasetError
+from upweight.data.action_range import action_bounds
 from upweight.data.dataset import Dataset
-from upweight.lab.train.prepare import action_bounds, action_size, blocks
+from upweight.lab.train.prepare import action_size, blocks
 from upweight.policies.policy import Policy
 
 _INSIDE = 0.5  # share of logged actions that must lie within a policy's bounds, or the bounds are of something else

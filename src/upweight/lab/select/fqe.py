@@ -34,6 +34,7 @@ from upweight.base.errors import ConfigError, UpweightWarning
 from upweight.base.interrupts import interrupts_wait
 from upweight.base.progress import report
 from upweight.base.text import Shown
+from upweight.data.action_range import action_bounds
 from upweight.data.dataset import Dataset
 from upweight.data.endings import lost_rewards_note, time_limit_note
 from upweight.data.success import NO_REWARDS
@@ -49,7 +50,7 @@ from upweight.lab.train.losses import td_target
 from upweight.lab.train.nn import MLP, adam_step, apply_mlp, init_adam, soft_update
 from upweight.lab.train.plan import CAUTION, USABLE_SHARE, agent_bytes, data_bytes
 from upweight.lab.train.population import Agents, Program
-from upweight.lab.train.prepare import action_bounds, blocks, make_agents, make_data, make_parts, make_setup
+from upweight.lab.train.prepare import blocks, make_agents, make_data, make_parts, make_setup
 from upweight.lab.train.run import Run
 from upweight.lab.train.schedule import make_schedule
 from upweight.policies.policy import Policy

@@ -1,6 +1,6 @@
 """From a dataset and runs to the arrays of a compiled program."""
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from functools import cached_property
@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 
 from upweight.base.cores import usable_cores
 from upweight.base.errors import DatasetError
+from upweight.data.action_range import action_bounds
 from upweight.data.dataset import Dataset
 from upweight.data.statistics import episode_mass
 from upweight.lab.train.algorithm import Algorithm, Setup
@@ -29,7 +30,6 @@ REWARD_RANGE = 1000.0
 _ALIGNMENT = 64  # bytes
 _GATHERED_ROWS = 2**14  # laid out at a time, by one thread
 _BLOCK_ROWS = 2**18  # numbered at a time, or made statistics of in float64
-ACTION_SLACK = 1e-3  # how far beyond [-1, 1] an action may be and count as rounded
 PRECISIONS = {"float32": ("float32", "float32"), "bfloat16": ("float32", "bfloat16"), "float64": ("float64", "float64")}
 
 
@@ -190,19 +190,6 @@ def make_agents(runs: Sequence[Run], parts: Sequence["RunEpisodes"], setup: Setu
         action_low=None if runs[0].method.discrete else stack("action_low"),
         action_high=None if runs[0].method.discrete else stack("action_high"),
     )
-
-
-def action_bounds(actions: Iterable[NDArray[Any]]) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
-    """What -1 and 1 stand for, per dimension: themselves, or the range seen where actions go beyond by more than rounding.
-
-    ``actions`` come in blocks [m, a].
-    """
-    lows, highs = zip(*((block.min(axis=0), block.max(axis=0)) for block in actions), strict=True)
-    low, high = np.min(lows, axis=0), np.max(highs, axis=0)
-    inside = (low >= -1 - ACTION_SLACK) & (high <= 1 + ACTION_SLACK)
-    low = np.where(inside, -1, low)
-    high = np.where(inside, 1, np.where(high > low, high, low + 1))
-    return low.astype(np.float32), high.astype(np.float32)
 
 
 class RunEpisodes:

@@ -3,9 +3,8 @@ r"""Data that networks cannot learn from as they are: said before the training, 
 Networks begin with weights of about :math:`1/\sqrt d`, made for inputs around 0 with a spread around 1. The limits are from BC on
 six columns of which one, or all, were moved. The share of the actions' variance that it leaves unexplained is 0.0002 at unit
 scale; 0.02 to 0.3 with a mean of 30 (the rest drowns), over 1 with one of 300 (tanh saturates: no gradient); 0.05 to 0.2 with a
-mean of 100 standard deviations; 0.05 with a standard deviation of 0.001. Actions that fill 1% of [-1, 1] cost BC 0.08, and IQL
-and CQL nearly all; TD3+BC goes 20 times beyond actions that fill 3%. Tasks with MuJoCo have sizes up to 14, means up to 45
-standard deviations, standard deviations from 0.03, and actions that fill nearly all.
+mean of 100 standard deviations; 0.05 with a standard deviation of 0.001. Tasks with MuJoCo have sizes up to 14, means
+up to 45 standard deviations, and standard deviations from 0.03. What actions fill is in ``data/action_range.py``.
 """
 
 import warnings
@@ -17,18 +16,16 @@ from numpy.typing import NDArray
 
 from upweight.base.errors import UpweightWarning
 from upweight.base.text import number
+from upweight.data.action_range import action_bounds, list_columns, narrow_actions
 from upweight.data.dataset import Dataset
-from upweight.lab.train.prepare import action_bounds, blocks
+from upweight.lab.train.prepare import blocks
 from upweight.lab.train.run import Run
 
 LARGE = 30.0  # root mean square of an observation
 OFFSET = 100.0  # |mean| of an observation, in standard deviations
 FAINT = 0.003  # standard deviation of an observation
-NARROW = 0.03  # range of most of an action's values, of that of its bounds
 _CONSTANT = 1e-6  # standard deviation, of the size, below which a column does not change at all
-_MOST = (0.05, 0.95)
 _LOOKED_AT = 10_000  # steps, evenly spaced
-_SHOWN = 3  # columns in a warning
 
 
 def warn_of_scale(dataset: Dataset, runs: Sequence[Run]) -> None:
@@ -39,15 +36,12 @@ def warn_of_scale(dataset: Dataset, runs: Sequence[Run]) -> None:
         _warn(
             f"{dataset.source}: observations are far from the unit scale that networks learn from, and not normalised for "
             f"{names}. What helps: --set normalize_observations=true (uw.algorithm_config(..., normalize_observations=True)). "
-            f"{_list(far)}"
+            f"{list_columns(far)}"
         )
     steps = _steps(dataset, runs)
     bounds = None if dataset.discrete_actions else action_bounds(blocks(dataset, "actions", steps))
-    if bounds is not None and (narrow := narrow_actions(_spaced(dataset, "actions", steps), *bounds)):
-        _warn(
-            f"{dataset.source}: actions fill little of the range that policies have. What helps: give them in a unit in which "
-            f"they go beyond 1 (they are then scaled by the range seen), or clip outliers. {_list(narrow)}"
-        )
+    if bounds is not None and (narrow := narrow_actions(_spaced(dataset, "actions", steps), *bounds)) is not None:
+        _warn(f"{dataset.source}: {narrow}")
 
 
 def _warn(text: str) -> None:
@@ -63,16 +57,6 @@ def far_columns(observations: NDArray[Any]) -> dict[int, str]:
     return {int(place): f"mean {number(mean[place])}, std {number(std[place])}" for place in np.flatnonzero(far)}
 
 
-def narrow_actions(actions: NDArray[Any], low: NDArray[Any], high: NDArray[Any]) -> dict[int, str]:
-    """Dimensions of actions [m, a] that change, but within a small part of the bounds [a] that policies have."""
-    first, last = np.quantile(actions, _MOST, axis=0)
-    narrow = (last > first) & (last - first < NARROW * (high - low))
-    return {
-        int(place): f"90% within [{number(first[place])}, {number(last[place])}] of [{low[place]:g}, {high[place]:g}]"
-        for place in np.flatnonzero(narrow)
-    }
-
-
 def _steps(dataset: Dataset, runs: Sequence[Run]) -> NDArray[np.int64] | None:
     """Of the episodes that the runs learn from; None: all."""
     parts = [index for run in runs if (index := run.index(dataset)) is not None]
@@ -84,8 +68,3 @@ def _spaced(dataset: Dataset, name: str, steps: NDArray[np.int64] | None) -> NDA
     count = dataset.num_steps if steps is None else len(steps)
     places = np.linspace(0, count - 1, min(count, _LOOKED_AT)).astype(np.int64)
     return dataset.rows(name, places if steps is None else steps[places]).reshape(len(places), -1)
-
-
-def _list(columns: dict[int, str]) -> str:
-    shown = "; ".join(f"Column {place}: {text}" for place, text in list(columns.items())[:_SHOWN])
-    return shown + (f"; and {len(columns) - _SHOWN} more" if len(columns) > _SHOWN else "")
