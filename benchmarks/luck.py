@@ -1,21 +1,27 @@
 """False alarms and power of the look at luck, and how long it takes.
 
     python benchmarks/luck.py
+    python benchmarks/luck.py --fresh --logs 40
 
 Logs of luck alone have one policy and returns that its actions do not make: noise, the length of the recording, or where chance
-moved the state. Mixes have a better policy in a tenth of the steps (by name) or of the episodes (made up). Targets: at most 5% of
-false alarms, power above .8, ten seconds for a million steps.
+moved the state. With --fresh, they are logs by name whose actions were drawn again from the same policy, so that nothing in the
+outcomes comes from them. Mixes have a better policy in a tenth of the steps (by name) or of the episodes (made up).
+
+Targets: at most 5% of false alarms, power above .8, ten seconds for a million steps.
 """
 
 import argparse
 import time
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
 import upweight as uw
 from measure import record
+from upweight.data.columns import ArrayColumn
 from upweight.inspection.luck import look_at_luck
+from upweight.lab.recipes.ladder import load_ladder
 
 LUCK = ("noise", "heavy noise", "one step", "chance moves the state", "drift", "discrete", "length")
 MIXES = (
@@ -26,6 +32,7 @@ MIXES = (
     *(f"{task}-medium-random-10" for task in ("hopper", "halfcheetah", "walker2d")),
 )
 ONE_POLICY = ("hopper-expert", "hopper-medium", "cartpole-medium", "acrobot-expert", "mountaincar-expert")
+FRESH = ("cartpole", "acrobot", "mountaincar", "hopper", "halfcheetah")  # tasks, played by their medium policy
 SURE = 0.05
 
 
@@ -72,6 +79,17 @@ def with_noise(dataset: uw.Dataset, seed: int) -> uw.Dataset:
     return dataset.with_score(np.random.default_rng([seed, 1]).normal(size=dataset.num_episodes))
 
 
+def fresh(task: str, steps: int, count: int) -> list[uw.Dataset]:
+    """A log of the medium policy, with actions that it would also have taken."""
+    played, policy = uw.make_dataset(f"{task}-medium", steps=steps), load_ladder(task).medium.load()
+    drawn = [policy.act(played.observations, np.random.default_rng(seed)) for seed in range(count)]
+    like = played.actions
+    return [
+        replace(played, columns={**played.columns, "actions": ArrayColumn(each.astype(like.dtype).reshape(like.shape))})
+        for each in drawn
+    ]
+
+
 def look(name: str, datasets: list[uw.Dataset], about: str) -> dict[str, Any]:
     """How many of the logs show a difference."""
     began = time.perf_counter()
@@ -89,7 +107,13 @@ def main() -> None:
     parser.add_argument("--logs", type=int, default=200, help="of each made-up kind")
     parser.add_argument("--seeds", type=int, default=5, help="of data by name")
     parser.add_argument("--steps", type=int, default=100_000, help="of data by name")
+    parser.add_argument("--fresh", action="store_true", help="only logs by name with fresh actions")
     arguments = parser.parse_args()
+    if arguments.fresh:
+        results = [look(task, fresh(task, arguments.steps, arguments.logs), "fresh") for task in FRESH]
+        about = {"steps_of_data_by_name": arguments.steps, "alarm_at_p": SURE}
+        print(f"wrote {record('luck_fresh', ['upweight', 'numpy'], results, about=about)}")
+        return
 
     def named(name: str) -> list[uw.Dataset]:
         return [uw.make_dataset(name, steps=arguments.steps, seed=seed) for seed in range(arguments.seeds)]
