@@ -330,6 +330,19 @@ class TestTrain:
         assert run("train", files / "mixed.npz", *grid, *self.small, "-o", files / "runs", "--resume", "--json") == 0
         assert [entry["seed"] for entry in json.loads(capsys.readouterr().out)] == [0, 1] * 4
 
+    def test_updates_may_be_left_to_the_data(
+        self, files: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    ) -> None:
+        monkeypatch.setattr("upweight.lab.train.length.POINTS", (10, 20))
+        options = (*self.small[:4], "--updates", "auto")
+        assert run("train", files / "mixed.npz", *options, "-o", files / "runs") == 0
+        assert "20 updates, by 1,000 passes" in capsys.readouterr().out
+        held = (*options, "--weighting", "uniform", "--holdout", 0.5, "-o", files / "held")
+        assert run("train", files / "mixed.npz", *held) == 0
+        assert " updates, by held-out actions of 2 points up to 20" in capsys.readouterr().out
+        plan = json.loads((files / "held" / "plan.json").read_text())
+        assert plan["holdout"] == plan["auto"][0]["holdout"] and plan["auto"][0]["points"] == [10, 20]
+
     def test_a_name_means_the_papers_temperature_for_the_algorithm(
         self, files: Path, capsys: pytest.CaptureFixture[str]
     ) -> None:

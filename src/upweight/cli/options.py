@@ -36,6 +36,11 @@ def count(text: str) -> int:
     raise argparse.ArgumentTypeError(f"expected a whole number such as 100000, 1e5 or 100_000, found {text!r}")
 
 
+def count_or_auto(text: str) -> int | str:
+    """A type for argparse: a whole number, or "auto"."""
+    return text if text == "auto" else count(text)
+
+
 def check_partner(arguments: argparse.Namespace, names: Iterable[str], present: bool, partner: str) -> None:
     """Refuse options that were given and would do nothing, because their partner is not ``present``.
 

@@ -90,6 +90,15 @@ def test_a_name_stands_for_everything_that_matters(tmp_path: Path) -> None:
     assert "holdout" not in run.to_dict()["data"]
 
 
+def test_updates_may_be_left_to_the_data(tmp_path: Path) -> None:
+    """A run of its own, which is neither one of so many updates nor trained with them."""
+    auto = read_experiment(write(tmp_path, GOOD.replace("updates = 10", 'updates = "auto"'))).runs[0]
+    fixed = read_experiment(write(tmp_path, GOOD.replace("updates = 10", f"updates = {auto.updates}"))).runs[0]
+    assert auto.auto and auto.updates == 100_000 and run_spec_from_dict(json.loads(json.dumps(auto.to_dict()))) == auto
+    assert "auto" not in fixed.to_dict() and fixed.run_id != auto.run_id
+    assert len(pack([auto, fixed])) == 2
+
+
 def test_an_effective_size_takes_the_place_of_the_algorithms_temperature(tmp_path: Path) -> None:
     sized = GOOD.replace("temperature = 0.2", "effective_episodes = 20")
     run = next(run for run in read_experiment(write(tmp_path, sized)).runs if run.weighting["name"] == "rw")
@@ -160,8 +169,9 @@ def test_evaluation_on_the_way_is_no_part_of_a_name(tmp_path: Path) -> None:
         (("[[grid]]", "[[grids]]"), r"toml: grids: unknown key.*did you mean 'grid'"),
         (("[[grid]]", "[[grid]]\nname = 'x'"), r"toml: grid 1: name: belongs at the top of the file"),
         (('name = "study"', "name = 3"), r"toml: name: expected text in quotes, found 3"),
-        (("updates = 10", 'updates = "many"'), r"toml: updates: expected int, found 'many'"),
-        (("updates = 10", "updates = true"), r"toml: updates: expected int, found True"),
+        (("updates = 10", 'updates = "many"'), r"toml: updates: expected a whole number .*'many'"),
+        (("updates = 10", "updates = true"), r"toml: updates: expected int or str, found True"),
+        (("updates = 10", 'updates = "auto"\nevaluate_every = 5'), r"evaluate_every: chooses with the simulator"),
         (("updates = 10", "updates = 0"), r"toml: updates: expected a whole number from 1 to .*, found 0"),
         (("updates = 10\n", ""), r"grid 1: missing key 'updates'"),
         (("seeds = [7]", "seeds = []"), r"toml: grid 2: seeds: number of seeds: expected a whole number from 1 to"),
@@ -198,7 +208,7 @@ def test_evaluation_on_the_way_is_no_part_of_a_name(tmp_path: Path) -> None:
         (('name = "study"\nupdates = 10', 'name = """\nupdates = 3\n"""\nupdates = 0'), r"toml: updates: expected a whole"),
         (("updates = 10", '"updates" = 0'), r"toml: updates: expected a whole number from 1 to .*, found 0"),
         (("seeds = 2", "seeds = 2\nupdates = 3"), r"not a TOML file: Cannot overwrite a value .*line 4"),
-        (("[scale.smoke]\nupdates = 1", '[scale.smoke]\nupdates = "1"'), r"toml: scale.smoke: updates: expected int, found '1'"),
+        (("[scale.smoke]\nupdates = 1", '[scale.smoke]\nupdates = "1"'), r"toml: scale.smoke: updates: expected a .*, found '1'"),
         (("[scale.smoke]\nupdates = 1", "[scale.smoke]\nupdatse = 1"), r"toml: scale.smoke: updatse: .*mean 'updates'"),
         (("[scale.smoke]\n", "[scale]\nsmoke = 3\n[scale.big]\n"), r"toml: scale.smoke: expected \[scale.smoke\] with keys"),
         (("[[grid]]\ndatasets = [\"cartpole-e", "[grid]\ndatasets = [\"cartpole-e"), r"not a TOML file|double brackets"),

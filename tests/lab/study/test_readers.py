@@ -31,7 +31,8 @@ def write(path: Path, value: Any) -> None:
 def folder(path: Path, *, status: str = "finished", held: Any = None, **last: Any) -> Path:
     """What a training leaves, without training."""
     path.mkdir()
-    plan = describe_training(dataset_for("bc"), RUNS, make_parts(dataset_for("bc"), RUNS), 100, "float32", held)
+    more = {} if held is None else {"holdout": held.tolist()}
+    plan = describe_training(dataset_for("bc"), RUNS, make_parts(dataset_for("bc"), RUNS), 100, "float32", more)
     write(path / "plan.json", plan)
     outcome = {"status": status, "updates": 100, "diverged_at": None, **last}
     write(path / "results.json", {"format": 1, "runs": [{**run, **outcome} for run in plan["runs"]]})

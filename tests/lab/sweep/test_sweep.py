@@ -41,7 +41,7 @@ from upweight.lab.sweep.packing import pack
 from upweight.lab.sweep.run_data import load_data
 from upweight.lab.sweep.sweep import plan_sweep, sweep
 from upweight.lab.sweep.work import Work, Workplace
-from upweight.lab.train import points as points_module
+from upweight.lab.train import length as length_module, points as points_module
 from upweight.lab.train.folder import TrainingFolder
 from upweight.lab.train.train import TrainingPaused
 
@@ -195,6 +195,22 @@ def test_episodes_are_held_out(study: Experiment, tmp_path: Path) -> None:
     )
     names = {run.dataset.name for run in uw.collect(store).runs}
     assert names == {f"cartpole-expert-random-50 (500 steps, seed 0{more})" for more in ("", ", 0.25 held out")}
+
+
+@pytest.mark.slow
+def test_updates_may_be_left_to_the_data(study: Experiment, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each run learns from and is judged by episodes of its own dataset; its record says what was kept."""
+    monkeypatch.setattr(length_module, "POINTS", (10, 30))
+    auto = read_experiment(tmp_path / "study.toml", changes={"updates": "auto", "seeds": 1})
+    sweep(auto, tmp_path / "store")
+    store = Store(tmp_path / "store")
+    (length,) = {run.updates for run in auto.runs}
+    assert length == 100_000
+    for run in auto.runs:
+        kept, policy = store.run(run.run_id)["kept"], uw.load_policy(store.policy_path(run.run_id))
+        assert kept["updates"] == policy.metadata["num_updates"] in [point["updates"] for point in kept["points"]]
+    assert all(run.method.endswith("batch_size=16 hidden_units=[8], updates auto") for run in collect(store).runs)
+    assert set(store.table()["updates_auto"]) == {True}
 
 
 @pytest.mark.slow

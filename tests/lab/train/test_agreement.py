@@ -7,14 +7,15 @@ import upweight as uw
 from support.datasets import far_log, with_arrays, with_returns
 from support.policies import linear
 from support.training import small_config
-from upweight.lab.train.agreement import Agreement, Comparison, held_out_weights
+from upweight.lab.train.agreement import Agreement, Comparison, held_out
 from upweight.policies.policy import Policy
 
 
 def compare(
     dataset: uw.Dataset, runs: list[uw.Run], policies: list[Policy], held: np.ndarray | None = None
 ) -> list[Agreement]:
-    return Comparison(dataset, runs, held).agreements(policies)
+    kept_back = None if held is None else held_out(dataset, runs, held)
+    return Comparison(dataset, runs, kept_back).agreements(policies)
 
 
 def line() -> uw.Dataset:
@@ -98,10 +99,11 @@ def test_held_out_episodes_have_the_weights_that_they_have_among_all() -> None:
     """Alone, two episodes could not count as five, or the best of them would be the best of all."""
     ds = with_returns([0.0, 1.0, 2.0, 3.0, 4.0, 5.0, 6.0, 7.0])
     held, weighting = np.array([3, 6]), uw.ReturnWeighting(effective_episodes=5)
-    np.testing.assert_array_equal(
-        held_out_weights(ds, weighting, np.delete(np.arange(8), held), held), weighting(ds)[held]
-    )
-    np.testing.assert_array_equal(held_out_weights(ds, uw.TopFraction(0.1), None, held), [1, 1])  # none has any
+    learned = np.delete(np.arange(8), held)
+    runs = [uw.Run("bc", weighting, episodes=learned), uw.Run("bc", uw.TopFraction(0.1))]
+    by_size, none_has_any = held_out(ds, runs, held)
+    np.testing.assert_array_equal(by_size.weights, weighting(ds)[held])
+    np.testing.assert_array_equal(none_has_any.weights, [1, 1])
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         (found,) = compare(ds, [uw.Run("bc", weighting)], [linear([[0.0]], [0.001])], held)

@@ -27,6 +27,7 @@ examples:
   upweight train mixed.hdf5 --algorithm iql --preset official --set expectile=0.9 --set beta=10 -o runs/official
   upweight train mixed.hdf5 --algorithm iql --weighting rw --seeds 5 --updates 250000 -o runs/iql --resume
   upweight train icu.csv --set normalize_observations=true --holdout 0.2 -o runs/icu    # columns in hundreds or thousandths
+  upweight train mixed.hdf5 --algorithm bc --weighting rw --updates auto -o runs/auto
   upweight train mixed.hdf5 --weighting rw --evaluate-every 10000 --env Hopper-v5 -o runs/bc
 
 the folder then holds policies/run-000.safetensors, ... (upweight.load_policy), results.json and metrics.jsonl
@@ -52,9 +53,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--seeds", type=int, default=1, help="number of seeds, from 0 (default: 1)")
     parser.add_argument(
         "--updates",
-        type=options.count,
+        type=options.count_or_auto,
         default=100_000,
-        help="updates per agent (default: 100,000; the paper: 1,000,000)",
+        help="updates per agent (default: 100,000; the paper: 1,000,000); auto trains BC at most that long, and keeps the policy "
+        "that did best on held-out actions or, where few episodes count, stops after a thousand passes through those",
     )
     parser.add_argument(
         "--precision",
@@ -149,7 +151,7 @@ def _runs(arguments: argparse.Namespace) -> list["Run"]:
 
 
 def _show(results: Sequence["RunResult"], output: Path) -> None:
-    rows = []
+    rows, chosen = [], any(result.kept is not None for result in results)
     for place, result in enumerate(results):
         state = result.status if result.diverged_at is None else f"diverged at update {result.diverged_at:,}"
         last = {name: value for name, value in (result.metrics or [{}])[-1].items() if name.endswith("loss")}
@@ -161,22 +163,27 @@ def _show(results: Sequence["RunResult"], output: Path) -> None:
             rows[-1].append(f"{number(found.error)} (constant {number(found.constant)})")
         if (best := result.best_point) is not None:
             rows[-1] += [_return(result.points[-1]), f"{_return(best)} at {best['updates']:,}"]
+        if chosen:
+            rows[-1].append(str(result.kept or "the last"))
     header = ["run", "algorithm", "weighting", "seed", "status", "last losses", "action error"]
     points = max(len(result.points) for result in results)
     header += ["last return", f"best of {points} point{'' if points == 1 else 's'}*"] if points else []
+    header += ["kept"] if chosen else []
     print(table(rows, header=header, align=str.ljust))
-    print(f"\n{_legend(results[0])}")
+    print(f"\n{_legend(results)}")
     if points:
         print(f"* chosen with the simulator; these policies are in {output / 'best'}")
     policies = "1 policy" if len(results) == 1 else f"{len(results)} policies"
     print(f"\nwrote {policies} to {output / 'policies'}")
 
 
-def _legend(result: "RunResult") -> str:
+def _legend(results: Sequence["RunResult"]) -> str:
     """What the errors are."""
-    assert result.agreement is not None
-    where = "held-out episodes" if result.agreement.held_out else "the data learned from"
-    what = "share of actions unlike" if result.policy.is_discrete else "mean squared distance (bounds at -1 and 1) from"
+    kinds = {result.agreement.held_out for result in results if result.agreement is not None}
+    names = {True: "held-out episodes", False: "the data learned from"}
+    where = " or ".join(names[kind] for kind in sorted(kinds, reverse=True))
+    discrete = results[0].policy.is_discrete
+    what = "share of actions unlike" if discrete else "mean squared distance (bounds at -1 and 1) from"
     return f"action error: {what} those of {where}, drawn by weight;\nconstant: that of the best constant action"
 
 

@@ -294,6 +294,7 @@ def _runs(records: Sequence[Record], names: Mapping[DataKey, DatasetName]) -> It
     for record, dataset, score in zip(records, datasets, count_scores(records, datasets), strict=True):
         spec = record["spec"]
         algorithm = name_algorithm(spec["algorithm"], spec["config"], known[spec["algorithm"]])
+        algorithm += ", updates auto" if spec.get("auto") else ""
         yield ReportRun(
             run_id=record["run_id"],
             dataset=dataset,

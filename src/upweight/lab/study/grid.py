@@ -18,6 +18,7 @@ from upweight.io.loading import is_recipe, load
 from upweight.lab.recipes.recipe import find_recipe, recipe_names
 from upweight.lab.study.fit import check_environment, check_weighting, recipe_outline
 from upweight.lab.study.run_spec import ACTOR, DataSpec, RunSpec, draws_of
+from upweight.lab.train.length import AUTO, POINTS
 from upweight.lab.train.prepare import PRECISIONS
 from upweight.lab.train.run import Run, algorithm_config, check_runs, named_weighting
 from upweight.weightings.registry import find_weighting
@@ -57,7 +58,7 @@ class Grid:
 
     datasets: list[Any]  # names, wildcards over them, files, or {path = ..., option = ...}
     algorithms: list[Any]  # names, or {name = ..., setting = ...}
-    updates: int
+    updates: int | str  # or "auto"
     weightings: list[Any] = field(
         default_factory=lambda: ["uniform"]
     )  # as algorithms; actor_weighting = ... may be a setting
@@ -77,6 +78,10 @@ class Grid:
 
         Paths of files begin at ``folder``.
         """
+        if self.updates == AUTO and self.evaluate_every is not None:
+            raise KeyMistake(
+                "evaluate_every", 'chooses with the simulator, updates = "auto" without it: give one of them'
+            )
         kept = [run for run in self.agents() if algorithms is None or run.method.name in algorithms]
         agents = [_drawing(run, entry) for run in kept for entry in self.weightings]
         every = tuple(self.evaluate_every) if isinstance(self.evaluate_every, list) else self.evaluate_every
@@ -100,10 +105,11 @@ class Grid:
                         config=run.config.to_dict(),
                         weighting=draws_of(run.to_dict()),
                         seed=seed,
-                        updates=self.updates,
+                        updates=POINTS[-1] if isinstance(self.updates, str) else self.updates,
                         precision=self.precision,
                         episodes=self.episodes,
                         evaluate_every=every,
+                        auto=self.updates == AUTO,
                     )
 
     def agents(self) -> list[Run]:
@@ -152,7 +158,7 @@ def check_value(key: str, value: Any) -> None:
     if not _is_a(value, kinds):
         raise KeyMistake(key, f"expected {' or '.join(kind.__name__ for kind in kinds)}, found {value!r}")
     with _mistakes_of(key):
-        for number in (value if isinstance(value, list) else [value]) if key in _LIMITS else []:
+        for number in (value if isinstance(value, list) else [value]) if key in _LIMITS and value != AUTO else []:
             least, most = _LIMITS[key]
             whole_number(key, number, least=least, most=most)
         if key == "seeds":

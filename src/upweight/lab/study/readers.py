@@ -75,6 +75,7 @@ def _record(plan: Mapping[str, Any], run: Mapping[str, Any], played: Mapping[str
         updates=plan["num_updates"],
         precision=plan["precision"],
         episodes=len(last["returns"]),
+        auto="kept" in run,
     )
     returns = {key: last[key] for key in _NOT_PLAYED}
     if "holdout" in plan:

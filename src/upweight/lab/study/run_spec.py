@@ -54,6 +54,9 @@ class RunSpec:
     episodes: int  # of the evaluation; they start alike for all runs of one seed
     # When it is evaluated on the way, which changes neither the training nor its result, and so not the name.
     evaluate_every: int | tuple[int, ...] | None = field(default=None, compare=False)
+    auto: bool = (
+        False  # whether its policy is kept at one of the points up to ``updates`` that upweight.lab.train.length names
+    )
 
     @property
     def num_points(self) -> int:
@@ -64,6 +67,8 @@ class RunSpec:
         described = asdict(self)
         if self.evaluate_every is None:
             del described["evaluate_every"]
+        if not self.auto:  # so that runs of so many updates keep the names they had
+            del described["auto"]
         if not self.data.options:
             del described["data"]["options"]
         if self.data.edition == 1:  # so that runs keep the names they had before there were editions

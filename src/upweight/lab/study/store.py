@@ -58,10 +58,10 @@ class StoreReader(Shown, ABC):
 
         Columns: ``run_id``; ``dataset``, ``dataset_steps``, ``dataset_seed``, ``dataset_content`` (of a file),
         ``dataset_edition``, ``dataset_holdout`` (the share kept back) and ``env_id``;
-        ``algorithm`` and ``algorithm_settings`` (JSON); ``weighting`` and ``weighting_settings`` (JSON); ``seed``, ``updates``,
-        ``precision`` and ``episodes`` (of the evaluation); ``status`` ("finished" or "diverged"), ``score`` (None where the
-        environment has no reference scores) and ``mean_return``; ``data_sha256`` (of the dataset; None in old
-        records).
+        ``algorithm`` and ``algorithm_settings`` (JSON); ``weighting`` and ``weighting_settings`` (JSON); ``seed``; ``updates``
+        and ``updates_auto`` (whether that was the most, and the policy may have had fewer); ``precision`` and ``episodes`` (of
+        the evaluation); ``status`` ("finished" or "diverged"), ``score`` (None where the environment has no reference
+        scores) and ``mean_return``; ``data_sha256`` (of the dataset; None in old records).
         """
         rows = [_row(record) for record in self.runs()]
         names = list(rows[0]) if rows else []
@@ -277,6 +277,7 @@ def _row(record: Mapping[str, Any]) -> dict[str, Any]:
         "weighting_settings": json.dumps(weighting, sort_keys=True),
         "seed": spec["seed"],
         "updates": spec["updates"],
+        "updates_auto": spec.get("auto", False),
         "precision": spec["precision"],
         "episodes": spec["episodes"],
         "status": record["status"],

@@ -3,6 +3,7 @@
 import time
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import asdict
 from typing import NamedTuple
 
 from upweight.base.optional import installed_versions
@@ -76,6 +77,8 @@ def _record(trained: Trained, evaluation: Evaluation, seconds: float, versions: 
     outcome = {"status": trained.result.status, "diverged_at": trained.result.diverged_at}
     returns = {**evaluation.summary(), "lengths": evaluation.lengths.tolist()}
     returns |= {} if trained.run.evaluate_every is None else {"points": trained.result.points}
+    if (kept := trained.result.kept) is not None:
+        returns["kept"] = {"updates": trained.result.updates, **asdict(kept)}
     data: Record = {"data_sha256": trained.data_sha256, "train_seconds": round(trained.train_seconds, 2)}
     data |= {} if trained.holdout is None else {"holdout": trained.holdout}
     how = {"agents": trained.agents, "device": trained.device, "kernels": trained.result.kernels, "versions": versions}

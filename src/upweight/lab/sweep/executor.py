@@ -18,6 +18,7 @@ from upweight.lab.sweep.evaluation import Trained, evaluate_and_store, evaluator
 from upweight.lab.sweep.packing import Population
 from upweight.lab.sweep.run_data import RunData, load_data
 from upweight.lab.sweep.work import Work, Workplace
+from upweight.lab.train.length import AUTO
 from upweight.lab.train.result import RunResult
 from upweight.lab.train.run import Run
 from upweight.lab.train.train import TrainingPaused, train
@@ -177,7 +178,7 @@ def _train_in_folder(
         train,
         data.dataset,
         runs,
-        num_updates=first.updates,
+        num_updates=AUTO if first.auto else first.updates,
         precision=first.precision,
         output=workplace.folder,
         resume=True,

@@ -57,4 +57,4 @@ def _key(run: RunSpec) -> object:
     data = run.data
     body = data.env_id if data.content is not None else find_recipe(data.name).task.body
     pool = (body, data.steps, data.seed, data.content)  # recipes of a body share one
-    return (pool, program_key(agent_of(run)), run.updates, run.precision, run.evaluate_every)
+    return (pool, program_key(agent_of(run)), run.updates, run.auto, run.precision, run.evaluate_every)

@@ -50,7 +50,7 @@ class SweepPlan:
 
     def _describe(self, population: Population) -> str:
         agents, first = len(population.runs), population.runs[0]
-        text = f"{population.title}: {_count(agents, 'agent')} x {first.updates:,} updates"
+        text = f"{population.title}: {_count(agents, 'agent')} x {'at most ' if first.auto else ''}{first.updates:,} updates"
         if first.evaluate_every is not None:
             text += f", evaluated {_count(1 + first.num_points, 'time')}" + ("" if first.num_points else ", at the end")
         if population.population_id not in self.begun:

@@ -9,7 +9,7 @@ second. Other algorithms may well leave the log, but one whose action is the sam
 import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -41,6 +41,10 @@ class Agreement:
     held_out: bool  # whether the steps are of episodes that were not learned from
     steps: int
 
+    def summary(self) -> dict[str, Any]:
+        """What a record of a point on the way keeps."""
+        return {"error": self.error}
+
     def objection(self, *, clones: bool) -> str | None:
         """What is wrong with the policy, if anything; ``clones`` if its algorithm does nothing but copy the log."""
         if self.constant <= _NOTHING:
@@ -55,49 +59,76 @@ class Agreement:
         return None
 
 
+class HeldOut(NamedTuple):
+    """Episodes that a run does not learn from."""
+
+    episodes: NDArray[np.int64]  # [K] in order
+    weights: NDArray[np.float64]  # [K] up to a factor
+
+
 class Comparison:
-    """Compares policies with the log that they learn from, or with the ``held`` [K] episodes that they do not.
+    """Compares policies with the log that they learn from, or with the episodes that are held out from them.
 
     Steps are drawn when it is made, before the training, so that a weighting that does not fit shows in time.
     """
 
-    def __init__(self, dataset: Dataset, runs: Sequence[Run], held: NDArray[np.int64] | None = None) -> None:
-        self._data, self._runs, self.held = dataset, runs, held
+    def __init__(self, dataset: Dataset, runs: Sequence[Run], held: Sequence[HeldOut | None] | None = None) -> None:
+        self._data, self._runs = dataset, runs
+        self._held = [None] * len(runs) if held is None else held
         drawn: dict[Any, NDArray[np.int64]] = {}  # by what decides how
         self._steps = []
-        for run in runs:
+        for run, kept_back in zip(runs, self._held, strict=True):
             weighting = run.weighting if run.actor_weighting is None else run.actor_weighting
             own = run.index(dataset)
-            key = (weighting_key(weighting), None if own is None else own.tobytes())
+            episodes, weights = (own, weighting) if kept_back is None else kept_back
+            key = (weighting_key(weights), None if episodes is None else episodes.tobytes())
             if key not in drawn:
-                weights = weighting if held is None else held_out_weights(dataset, weighting, own, held)
-                drawn[key] = weighted_steps(dataset, weights, own if held is None else held, _STEPS)
+                drawn[key] = weighted_steps(dataset, weights, episodes, _STEPS)
             self._steps.append(drawn[key])
+
+    def play(self, runs: Sequence[int], policies: Sequence[Policy]) -> list[Agreement]:
+        """Of a policy of each of some runs, which are named by their numbers."""
+        distinct = {id(self._steps[run]): self._steps[run] for run in runs}  # some share them
+        rows = {key: logged_rows(self._data, steps) for key, steps in distinct.items()}
+        return [
+            agreement(policy, *rows[id(self._steps[run])], held_out=self._held[run] is not None)
+            for run, policy in zip(runs, policies, strict=True)
+        ]
 
     def agreements(self, policies: Sequence[Policy]) -> list[Agreement]:
         """One for each run; warns of policies that learned nothing."""
-        rows = {id(steps): logged_rows(self._data, steps) for steps in self._steps}  # of which runs share some
-        pairs = zip(policies, self._steps, strict=True)
-        found = [agreement(policy, *rows[id(steps)], held_out=self.held is not None) for policy, steps in pairs]
-        _warn(self._data.source + ("" if self.held is None else " (held-out episodes)"), self._runs, found)
+        found = self.play(range(len(policies)), policies)
+        _warn(self._data.source, self._runs, found)
         return found
 
 
-def held_out_weights(
-    data: Dataset, weighting: Any, own: NDArray[np.int64] | None, held: NDArray[np.int64]
-) -> NDArray[np.float64]:
-    """Weights [K] that held-out episodes have among themselves and those learned from (``own``; None: all).
+def held_out(dataset: Dataset, runs: Sequence[Run], episodes: NDArray[np.int64]) -> list[HeldOut]:
+    """The same episodes held out from all runs, with the weights that they have among themselves and those of each run.
 
     They are equal where none has any, and where weights were given: those are of the others.
     """
+    found: dict[Any, HeldOut] = {}
+    made = []
+    for run in runs:
+        weighting, own = run.weighting if run.actor_weighting is None else run.actor_weighting, run.index(dataset)
+        key = (weighting_key(weighting), None if own is None else own.tobytes())
+        if key not in found:
+            found[key] = HeldOut(episodes, _weights_among_all(dataset, weighting, own, episodes))
+        made.append(found[key])
+    return made
+
+
+def _weights_among_all(
+    dataset: Dataset, weighting: Any, own: NDArray[np.int64] | None, episodes: NDArray[np.int64]
+) -> NDArray[np.float64]:
     if isinstance(weighting, Weighting):
-        every = np.union1d(np.arange(data.num_episodes) if own is None else own, held)
+        every = np.union1d(np.arange(dataset.num_episodes) if own is None else own, episodes)
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", UpweightWarning)  # said when the training began
-            weights = weighting(data.subset(every))[np.searchsorted(every, held)]
-        if (weights * data.num_transitions[held]).any():
+            weights = weighting(dataset.subset(every))[np.searchsorted(every, episodes)]
+        if (weights * dataset.num_transitions[episodes]).any():
             return weights
-    return np.ones(len(held))
+    return np.ones(len(episodes))
 
 
 def weighted_steps(
@@ -151,6 +182,7 @@ def _warn(source: str, runs: Sequence[Run], found: Sequence[Agreement]) -> None:
     if not failed:
         return
     first = found[next(iter(failed.values()))[0]]
+    source += " (held-out episodes)" if first.held_out else ""
     parts = [f"{what} (run{'s' if len(places) > 1 else ''} {_some(places)})" for what, places in failed.items()]
     lesson = (
         "learned nothing that holds in other episodes" if first.held_out else "learned nothing from the observations"

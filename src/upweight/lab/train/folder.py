@@ -2,7 +2,7 @@
 
 ::
 
-    plan.json            what is trained, and on what; the episodes that were held out, if any
+    plan.json            what is trained, and on what; the episodes that were held out, and when policies may be kept, if any
     metrics.jsonl        a line per run and log interval
     program-000.safetensors   checkpoint of a program under way, replaced as it advances
     program-000.json     in its place when the program is finished: how its runs ended
@@ -13,14 +13,11 @@
 
 import hashlib
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
-
-import numpy as np
-from numpy.typing import NDArray
 
 from upweight.base.errors import CheckpointError, DatasetError
 from upweight.base.files import atomic_target, clear_leftovers, naming, read_json, read_log, write_json
@@ -90,12 +87,15 @@ class TrainingFolder:
     # ---- a program at its end -----------------------------------------------------------------------------------
     def finish_program(self, program: int, outcomes: Sequence[Record], policies: Sequence[Policy]) -> None:
         """Keep how each of its runs ended, and its policy; then the checkpoint may go."""
-        (self.path / "policies").mkdir(exist_ok=True)
-        files = [self._policy(run) for run in self.programs[program]]
-        with ThreadPoolExecutor() as writers:  # a disk flushes many small files together faster than in turn
-            list(writers.map(Policy.save, policies, files))
+        self.write_policies(dict(zip(self.programs[program], policies, strict=True)))
         self._write(self._outcomes(program), {"identity": self.identity, "runs": list(outcomes)})
         self._checkpoint(program).unlink(missing_ok=True)
+
+    def write_policies(self, policies: Mapping[int, Policy]) -> None:
+        """By the numbers of their runs, in the place of what is there."""
+        (self.path / "policies").mkdir(exist_ok=True)
+        with ThreadPoolExecutor() as writers:  # a disk flushes many small files together faster than in turn
+            list(writers.map(Policy.save, policies.values(), map(self._policy, policies)))
 
     def finished_program(self, program: int) -> tuple[list[Record], list[Policy]] | None:
         """What :meth:`finish_program` was told, if it was."""
@@ -171,9 +171,12 @@ def describe_training(
     parts: Sequence[RunEpisodes],
     num_updates: int,
     precision: str,
-    held: NDArray[np.int64] | None,
+    more: Mapping[str, Any],
 ) -> dict[str, Any]:
-    """Everything that determines the outcome: of weightings that cannot be written, the weights [N] that they gave."""
+    """Everything that determines the outcome: of weightings that cannot be written, the weights [N] that they gave.
+
+    ``more`` says what is held out, and when policies may be kept.
+    """
     own = [
         summary(part.weights(weighting))
         for run, part in zip(runs, parts, strict=True)
@@ -182,7 +185,7 @@ def describe_training(
     ]
     return {
         **({"weights": own} if own else {}),
-        **({} if held is None else {"holdout": held.tolist()}),
+        **more,
         "format": FORMAT_VERSION,
         "num_updates": num_updates,
         "precision": precision,

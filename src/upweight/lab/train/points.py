@@ -1,10 +1,10 @@
-"""Evaluation on the way: policies at points of a training play while it goes on.
+"""Evaluation on the way: policies at points of a training play while it goes on, or are compared with held-out actions.
 
 ::
 
     points/program-000-50000/run-000.safetensors   policies that wait to be played
-    points/program-000-50000.json                  their returns, which replace the folder
-    best/run-000.safetensors                       of each run the best policy so far: chosen with the simulator
+    points/program-000-50000.json                  what they came to, which replaces the folder
+    best/run-000.safetensors                       of each run the best policy so far
 
 A point is written before the checkpoint of its moment, and played after it: a training that goes on finds what was played, and
 what still waits.
@@ -17,7 +17,7 @@ from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import NamedTuple, Self
+from typing import NamedTuple, Protocol, Self
 
 import jax
 import numpy as np
@@ -39,11 +39,25 @@ CHOSEN = {"chosen": "with the simulator, as the best of the points on the way"}
 _log = logging.getLogger("upweight")
 
 
+class _Played(Protocol):
+    def summary(self) -> Record: ...
+
+
+class Judge(Protocol):
+    """Who says how good policies are, each named by the number of its run: a simulator, or held-out actions."""
+
+    def play(self, runs: Sequence[int], policies: Sequence[Policy]) -> Sequence[_Played]: ...
+
+
 class Watch(NamedTuple):
     """When and how a training is evaluated."""
 
     every: Every  # updates
-    evaluator: Evaluator
+    judge: Judge
+    chosen: Mapping[str, str] = CHOSEN  # in the metadata of its policies
+    only: Mapping[int, Sequence[int]] | None = None  # points of each run, where they differ
+    is_beside: bool = False  # the training, rather than in turn with it
+    plays_last: bool = True  # the final policies too
 
 
 class Points:
@@ -56,14 +70,19 @@ class Points:
             self._folder, self._identity = Path(self._temporary.name), ""
         else:
             self._folder, self._identity = folder.path, folder.identity
-        self._name, (self._every, self._evaluator) = f"program-{program:03d}", watch
-        self._background = Background() if _is_beside(watch.evaluator) else None
+        self._name, self._watch = f"program-{program:03d}", watch
+        self._background = Background() if watch.is_beside else None
         self._asked = set[int]()  # points to be played, or that were
         for name in ("points", "best"):
             (self._folder / name).mkdir(exist_ok=True)
         files = (read_json(path) for path in self._folder.glob(f"points/{self._name}-*.json"))
         mine = (found for found in files if isinstance(found, dict) and found.get("identity") == self._identity)
         self._played: dict[int, dict[str, Record]] = {found["updates"]: found["runs"] for found in mine}
+
+    @property
+    def chosen(self) -> Mapping[str, str]:
+        """What policies on the way say of how they are chosen."""
+        return self._watch.chosen
 
     def __enter__(self) -> Self:
         return self
@@ -86,7 +105,9 @@ class Points:
             waiting = self._waiting(updates)
             shutil.rmtree(waiting, ignore_errors=True)  # half written, when somebody was stopped
             waiting.mkdir()
-            sound = {run: policy for run, policy in policies.items() if _is_finite(policy)}  # others diverge soon
+            only = self._watch.only
+            asked = {run: policy for run, policy in policies.items() if only is None or updates in only[run]}
+            sound = {run: policy for run, policy in asked.items() if _is_finite(policy)}  # others diverge soon
             with ThreadPoolExecutor() as writers:
                 list(writers.map(Policy.save, sound.values(), (waiting / _file(run) for run in sound)))
 
@@ -99,14 +120,14 @@ class Points:
 
     def end(self, updates: int, policies: Mapping[int, Policy]) -> None:
         """Play the final policies too, unless that is left to the caller."""
-        if self._evaluator.last:
+        if self._watch.plays_last:
             self.keep(updates, policies)
             self.play(updates)
 
     def go_on(self, updates: int) -> None:
         """Do what an earlier call left to do with the points of a training that had come so far."""
         missed = 0
-        for point in points_before(self._every, updates + 1):
+        for point in points_before(self._watch.every, updates + 1):
             if point in self._played:
                 self._tidy(point)
             elif self._waiting(point).exists():
@@ -134,7 +155,7 @@ class Points:
     def _play(self, updates: int) -> None:
         paths = sorted(self._waiting(updates).glob("*.safetensors"))
         runs = [_number(path) for path in paths]
-        found = self._evaluator.play(runs, [load_policy(path) for path in paths]) if runs else []
+        found = self._watch.judge.play(runs, [load_policy(path) for path in paths]) if runs else []
         records = {str(run): each.summary() for run, each in zip(runs, found, strict=True)}
         path = self._folder / "points" / f"{self._name}-{updates}.json"
         write_json(path, {"identity": self._identity, "updates": updates, "runs": records})
@@ -153,8 +174,8 @@ class Points:
 
 
 def best_point(points: list[Record]) -> Record:
-    """The first that none returned more than."""
-    return max(points, key=lambda point: float(point["mean_return"]))
+    """The first that none returned more than, or had a lower error than."""
+    return max(points, key=lambda point: -float(point["error"]) if "error" in point else float(point["mean_return"]))
 
 
 def make_watch(
@@ -171,7 +192,7 @@ def make_watch(
     given = named_environment(dataset) if evaluate_with is None else evaluate_with
     evaluator = Evaluator(given) if isinstance(given, str) else given
     evaluator.check(len(runs), setup.observation_size, setup.action_size, is_discrete=dataset.discrete_actions)
-    return Watch(every, evaluator)
+    return Watch(every, evaluator, is_beside=_is_beside(evaluator), plays_last=evaluator.last)
 
 
 def named_environment(dataset: Dataset) -> str:

@@ -14,6 +14,19 @@ from upweight.policies.policy import Policy
 from upweight.weightings.weighting import Weighting
 
 
+@dataclass(frozen=True)
+class Kept:
+    """The choice among the policies of one run that was trained with ``num_updates="auto"``."""
+
+    by: str  # "held-out actions", "1,000 passes" or "the end"
+    points: list[Record]  # updates, and the error of actions there: of held-out ones, where those choose
+
+    def __str__(self) -> str:
+        best = best_point(self.points)["updates"]
+        among = f" of {len(self.points)} points up to {self.points[-1]['updates']:,}" if len(self.points) > 1 else ""
+        return f"{best:,} updates, by {self.by}{among}"
+
+
 @dataclass(frozen=True, eq=False, repr=False)
 class RunResult(Shown):
     """What one run came to."""
@@ -30,6 +43,7 @@ class RunResult(Shown):
     agreement: Agreement | None = None  # of the policy's actions with logged ones
     holdout: NDArray[np.int64] | None = None  # the episodes that were kept back from the training
     kernels: str = "xla"  # or "fused": what computed its networks, where it was trained last
+    kept: Kept | None = None  # why its policy is that of so many updates, if num_updates="auto" chose them
 
     @property
     def best_point(self) -> Record | None:
@@ -47,6 +61,7 @@ class RunResult(Shown):
             **self.outcome(),
             "last_metrics": {k: v for k, v in last.items() if k not in {"run", "updates"}},
             **({"points": self.points} if self.points else {}),
+            **({} if self.kept is None else {"kept": asdict(self.kept)}),
             "agreement": None if self.agreement is None else asdict(self.agreement),
         }
 
@@ -56,4 +71,5 @@ class RunResult(Shown):
         facts |= {"status": self.status, "updates": self.updates}
         last = {name: value for name, value in (self.metrics or [{}])[-1].items() if name.endswith("loss")}
         error = {} if self.agreement is None else {"error": self.agreement.error, "constant": self.agreement.constant}
-        return {**facts, **last, **error}
+        kept = {} if self.kept is None else {"kept": str(self.kept)}
+        return {**facts, **last, **error, **kept}

@@ -24,15 +24,16 @@ from upweight.data.holdout import held_out_episodes
 from upweight.data.notes import warn_of_data
 from upweight.lab.play.evaluate import Evaluator
 from upweight.lab.train.advance import Advance, advances, speed
-from upweight.lab.train.agreement import Comparison
+from upweight.lab.train.agreement import Comparison, HeldOut, held_out
 from upweight.lab.train.algorithm import Setup
 from upweight.lab.train.checkpoint import take_snapshot
 from upweight.lab.train.device import compilation_cache, number_types
 from upweight.lab.train.extraction import extract_policies
 from upweight.lab.train.folder import TrainingFolder, describe_training, training_folder
+from upweight.lab.train.length import AUTO, CHOSEN_BY_ACTIONS, Length, choose_lengths, points_of
 from upweight.lab.train.plan import Plan, make_plan
 from upweight.lab.train.point_list import Every, as_every, points_before
-from upweight.lab.train.points import CHOSEN, Points, make_watch
+from upweight.lab.train.points import Points, Watch, best_point, make_watch
 from upweight.lab.train.population import Agents, Data, Interval, Program, Progress
 from upweight.lab.train.prepare import (
     RunEpisodes,
@@ -44,7 +45,7 @@ from upweight.lab.train.prepare import (
     with_given_weights,
 )
 from upweight.lab.train.repetition import warn_of_repetition
-from upweight.lab.train.result import RunResult
+from upweight.lab.train.result import Kept, RunResult
 from upweight.lab.train.run import Run, check_runs, without_episodes
 from upweight.lab.train.scale import warn_of_scale
 from upweight.lab.train.schedule import Schedule, make_schedule
@@ -100,7 +101,7 @@ def train(
     dataset: AnyDataset,
     runs: Iterable[Run],
     *,
-    num_updates: int,
+    num_updates: int | str,
     precision: str = "float32",
     output: str | Path | None = None,
     resume: bool = False,
@@ -124,7 +125,9 @@ def train(
     Args:
         dataset: a dataset, or anything that :func:`upweight.load` makes one of.
         runs: the agents, each a :class:`~upweight.Run`.
-        num_updates: how many updates every agent makes.
+        num_updates: how many updates every agent makes; or "auto" for at most 100,000, after which policies that copy actions are
+            kept as they were when they did best on held-out actions, or, where few episodes count, after a thousand passes
+            through those. ``RunResult.kept`` says which and why. Actor-critics keep the last policy.
         precision: "float32", "bfloat16" (products and activations; parameters stay float32) or "float64".
         output: a folder for metrics, policies and a checkpoint a minute; if None, nothing is written.
         resume: whether to go on with the training that was interrupted in ``output``.
@@ -154,7 +157,10 @@ def train(
         >>> [result.status for result in results], results[1].policy.act(ds.observations[:5]).shape
         (['finished', 'finished'], (5, 1))
     """
-    num_updates = whole_number("num_updates", num_updates, least=1, error=ConfigError)
+    if num_updates != AUTO:
+        num_updates = whole_number('num_updates (or "auto")', num_updates, least=1, error=ConfigError)
+    elif evaluate_every is not None:
+        raise ConfigError('evaluate_every chooses with the simulator, num_updates="auto" without it: give one of them')
     if log_every_updates is not None:
         log_every_updates = whole_number("log_every_updates", log_every_updates, least=1, error=ConfigError)
     if checkpoint_every_updates is not None:
@@ -173,17 +179,23 @@ def train(
         raise ConfigError("resume and a deadline need an output folder, with what was done until then")
     dataset, chosen = as_dataset(dataset), choose_devices(devices)
     with showing(progress), number_types(precision), compilation_cache(), naming_memory("training"):
-        runs, parts, comparison = _check(dataset, runs, holdout)
+        asked = check_runs(dataset, runs)
+        runs, lengths = _check(dataset, asked, holdout, num_updates)
+        parts = make_parts(dataset, runs)
+        runs = with_given_weights(runs, parts)
+        comparison = Comparison(dataset, runs, [length.held for length in lengths])
         setup, most = make_setup(dataset, precision, kernels), len(chosen)
         check_range(dataset, setup, with_rewards=any(run.method.uses_rewards for run in runs))
         plan = make_plan(dataset, runs, setup, max_agents=max_agents, num_devices=most, kernels=kernels, stream=stream)
-        warn_of_repetition(runs, parts, num_updates)
         watch = None if evaluate_every is None else make_watch(evaluate_every, evaluate_with, dataset, runs, setup)
+        if num_updates != AUTO:
+            warn_of_repetition(runs, parts, int(num_updates))
         results: dict[int, RunResult] = {}
         with contextlib.ExitStack() as opened:  # the folder, and points that play while the next program trains
             folder = None
             if output is not None:
-                about = describe_training(dataset, runs, parts, num_updates, precision, comparison.held)
+                more = _describe_lengths(lengths, is_auto=num_updates == AUTO, is_held_out=holdout is not None)
+                about = describe_training(dataset, runs, parts, points_of(lengths)[-1], precision, more)
                 programs = [part.runs for part in plan.programs]
                 folder = opened.enter_context(training_folder(Path(output), about, programs, resume=resume))
                 plan = plan.repacked(folder.programs)
@@ -193,48 +205,82 @@ def train(
                 mine, learned = [runs[place] for place in part.runs], [parts[place] for place in part.runs]
                 spread = Spread(len(mine), chosen[:1] if part.streams else chosen)
                 here = setup.with_kernels(part.fused)
-                every = log_every_updates, evaluate_every
-                group = _ProgramRuns(dataset, part.runs, mine, learned, num_updates, here, spread, part.streams, *every)
+                ends = points_of(lengths[place] for place in part.runs)
+                if num_updates == AUTO:
+                    watch = Watch(ends, comparison, CHOSEN_BY_ACTIONS, {n: lengths[n].points for n in part.runs})
+                every = log_every_updates, None if watch is None else watch.every
+                group = _ProgramRuns(dataset, part.runs, mine, learned, ends[-1], here, spread, part.streams, *every)
                 recorder = (
                     None if folder is None else _Recorder(folder, number, group, checkpoint_every_updates, deadline)
                 )
                 points = None if watch is None else opened.enter_context(Points(watch, folder, number))
                 found = None if recorder is None else recorder.finished()
                 if points is not None and found is not None:
-                    points.go_on(num_updates - 1)
+                    points.go_on(ends[-1] - 1)
                 found = found or _train_program(group, recorder, callbacks, points)
                 results |= zip(part.runs, found, strict=True)
                 if points is not None:
-                    points.end(num_updates, {n: results[n].policy for n in part.runs})
+                    points.end(ends[-1], {n: results[n].policy for n in part.runs})
                     watched.append((part.runs, points))
             for numbers, points in watched:
                 points.wait()
-                results |= {n: replace(results[n], points=points.of(n), best=points.best(n)) for n in numbers}
-            return _finish(comparison, folder, [results[place] for place in range(len(runs))])
+                if num_updates != AUTO:
+                    results |= {n: replace(results[n], points=points.of(n), best=points.best(n)) for n in numbers}
+                    continue
+                for n in numbers:
+                    results[n] = _kept(replace(results[n], run=asked[n]), lengths[n], points.of(n), points.best(n))
+                if folder is not None:
+                    folder.write_policies({n: results[n].policy for n in numbers})
+            return _finish(comparison, folder, lengths, [results[place] for place in range(len(runs))])
 
 
 def _check(
-    dataset: Dataset, runs: Iterable[Run], holdout: float | ArrayLike | None
-) -> tuple[list[Run], list[RunEpisodes], Comparison]:
+    dataset: Dataset, asked: Sequence[Run], holdout: float | ArrayLike | None, num_updates: int | str
+) -> tuple[list[Run], list[Length]]:
     """Refuse what cannot work; warn of data that may not be what they seem, or that networks cannot learn from as they are.
 
-    The runs come back without the episodes that are held out, and with what each of them learns from.
+    The runs come back without the episodes that are held out, and with how long each of them trains.
     """
-    runs = check_runs(dataset, runs)
-    held = None if holdout is None else held_out_episodes(dataset, holdout)
-    runs = runs if held is None else [without_episodes(run, held, dataset) for run in runs]
+    held: Sequence[HeldOut | None] = [None] * len(asked)
+    if holdout is not None:
+        held = held_out(dataset, asked, held_out_episodes(dataset, holdout))
+    if num_updates == AUTO:
+        lengths = choose_lengths(dataset, asked, held)
+    else:
+        lengths = [Length((int(num_updates),), "the number given", each) for each in held]
+    runs = [
+        run if length.held is None else without_episodes(run, length.held.episodes, dataset)
+        for run, length in zip(asked, lengths, strict=True)
+    ]
     warn_of_data(dataset, stacklevel=3)
     warn_of_scale(dataset, runs)
-    parts = make_parts(dataset, runs)
-    runs = with_given_weights(runs, parts)
-    return runs, parts, Comparison(dataset, runs, held)
+    return runs, lengths
 
 
-def _finish(comparison: Comparison, folder: TrainingFolder | None, trained: Sequence[RunResult]) -> list[RunResult]:
+def _describe_lengths(lengths: Sequence[Length], *, is_auto: bool, is_held_out: bool) -> Record:
+    """For the plan: which episodes all runs do without, and when the policy of each may be kept."""
+    found: Record = {AUTO: [length.to_dict() for length in lengths]} if is_auto else {}
+    if is_held_out and (held := lengths[0].held) is not None:
+        found["holdout"] = held.episodes.tolist()
+    return found
+
+
+def _kept(result: RunResult, length: Length, points: list[Record], best: Policy | None) -> RunResult:
+    """With the policy of the best point; with the last one if none was sound."""
+    if best is None:
+        return result
+    updates = min(result.updates, best_point(points)["updates"])
+    return replace(result, policy=best, updates=updates, kept=Kept(length.by, points))
+
+
+def _finish(
+    comparison: Comparison, folder: TrainingFolder | None, lengths: Sequence[Length], trained: Sequence[RunResult]
+) -> list[RunResult]:
     """Compare the policies with the log, and write down what the runs came to."""
     found = comparison.agreements([result.policy for result in trained])
     results = [
-        replace(result, agreement=each, holdout=comparison.held) for result, each in zip(trained, found, strict=True)
+        replace(result, agreement=each, holdout=None if length.held is None else length.held.episodes)
+        for result, each, length in zip(trained, found, lengths, strict=True)
     ]
     if folder is not None:
         folder.write_results([result.to_dict() for result in results])
@@ -326,7 +372,8 @@ def _train_waiting(
                 callback(records)
             is_point = points is not None and done in group.schedule.points
             if points is not None and is_point:
-                points.keep(done, _policies_at(done, group, program, progress, agents))
+                about = {**group.about, **points.chosen, "num_updates": done}
+                points.keep(done, _policies_now(about, group, program, progress, agents))
             if recorder is not None:
                 recorder.keep(step, save=interrupts.heard or is_point)
             if done < group.num_updates:
@@ -393,11 +440,11 @@ class _Recorder:
         self._folder.finish_program(self._program, outcomes, policies)
 
 
-def _policies_at(
-    done: int, group: _ProgramRuns, program: Program, progress: Progress, agents: Agents
+def _policies_now(
+    about: Record, group: _ProgramRuns, program: Program, progress: Progress, agents: Agents
 ) -> dict[int, Policy]:
     """Policies on the way, by the number of their run: of agents that have not diverged."""
-    policies = extract_policies(program, progress, agents, group.runs, {**group.about, **CHOSEN, "num_updates": done})
+    policies = extract_policies(program, progress, agents, group.runs, about)
     lost = jax.device_get(group.spread.take(progress.diverged_at)) >= 0
     return {number: policy for number, policy, gone in zip(group.numbers, policies, lost, strict=True) if not gone}
 
