@@ -48,6 +48,18 @@ def test_few_good_episodes_stop_by_passes() -> None:
     assert (found.points, found.by, found.held) == ((8000,), "1,000 passes", None)  # 1,000 * 2,000 / 250
 
 
+def test_many_poor_episodes_of_little_weight_are_no_judges() -> None:
+    """Held out alone they would count as hundreds, and say nothing of the one good episode."""
+    ds = with_returns(np.concatenate([[100.0], np.linspace(0, 1, 2000)]))
+    weighting = uw.ReturnWeighting(0.1)
+    held = np.arange(1, 2001, 5)
+    assert uw.effective_episodes(weighting(ds)) < 2 and uw.effective_episodes(weighting(ds)[held]) > 300
+    (found,) = choose_lengths(ds, [uw.Run("bc", weighting)], [None])
+    assert found.by == "1,000 passes" and found.held is None
+    (found,) = choose_lengths(ds, [uw.Run("bc", weighting)], [HeldOut(held, weighting(ds)[held])])
+    assert found.by == "1,000 passes"
+
+
 def test_very_few_steps_count_as_a_thousand() -> None:
     """The passes were not measured with fewer."""
     (found,) = choose_lengths(with_returns([0.0, 0.0, 1.0]), [uw.Run("bc", "rw")], [None])

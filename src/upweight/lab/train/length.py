@@ -5,8 +5,8 @@ it is kept as it was at one of :data:`POINTS`, chosen in one of two ways.
 
 - By held-out actions: of each five episodes, in the order of their weights, the third is held out. The policy with the least
   error of actions there is kept, on steps drawn by the run's weighting (:mod:`upweight.lab.train.agreement`).
-- By passes, if fewer than five effective episodes would be held out: none is. The training stops when the steps that are drawn
-  in effect were seen a thousand times.
+- By passes, if fewer than five effective episodes would be held out: none is. That number is 1 / sum w^2 of all times their share
+  of the weight. The training stops when the steps that are drawn in effect were seen a thousand times.
 
 Actor-critics leave the log where another action is worth more, so the error of actions is no guide to them. They are trained to
 the last point, and their last policy is kept.
@@ -70,10 +70,12 @@ def _length(run: Run, part: RunEpisodes, given: HeldOut | None) -> Length:
         return Length(POINTS[-1:], "the end", given)
     weights = part.weights(run.weighting)
     held = _one_in_five(part.episodes, weights) if given is None else given
-    if held.weights.any() and effective_episodes(held.weights) >= FEWEST_EPISODES:
+    is_held = np.isin(part.episodes, held.episodes)
+    share = weights[is_held].sum() / weights.sum()  # many poor episodes may have next to none
+    if share * effective_episodes(weights) >= FEWEST_EPISODES:
         return Length(POINTS, "held-out actions", held)
-    learned = np.ones(len(weights), bool) if given is None else ~np.isin(part.episodes, given.episodes)
-    steps = effective_steps(weights * learned, part.own.num_transitions)
+    learned = weights if given is None else weights * ~is_held
+    steps = effective_steps(learned, part.own.num_transitions) if learned.any() else 0
     updates = updates_until(KEPT, max(steps, FEWEST_STEPS), run.config.batch_size)
     blocks = max(1, round(updates / BLOCK_UPDATES))  # another size would be another program to compile
     return Length((min(blocks * BLOCK_UPDATES, POINTS[-1]),), f"{KEPT:,} passes", given)
