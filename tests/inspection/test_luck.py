@@ -36,9 +36,9 @@ def log(
 )
 def test_luck_alone_seldom_alarms(options):
     """Also where good episodes see other states, to which the same policy answers otherwise."""
-    found = [look_at_luck(log(seed, **options)[0], seed=seed).actions_differ for seed in range(20)]
-    assert None not in found
-    assert sum(found) <= 4  # 5% of 20 is 1; more than 4 has a chance of 0.3%
+    found = [look_at_luck(log(seed, **options)[0], seed=seed) for seed in range(20)]
+    assert None not in [each.p_value for each in found]
+    assert sum(each.actions_differ is True for each in found) <= 4  # 5% of 20 is 1; more than 4 has a chance of 0.3%
 
 
 @pytest.mark.parametrize(

@@ -1,7 +1,7 @@
 r"""Whether good episodes act otherwise than poor ones at like observations, or were only lucky.
 
 Good episodes see other observations than poor ones, even by luck, so the question is about actions where both are seen. With
-actions :math:`a_t`, their mean :math:`m(s)`, the label :math:`y_i` of good episodes and its mean :math:`p(s)`, the sum
+actions :math:`a_t`, their mean :math:`m(s)`, the episode's return :math:`y_i` and its mean :math:`p(s)`, the sum
 
 .. math:: S_j = \sum_i X_{ij}, \qquad X_{ij} = \sum_t (a_t - m(s_t)) \, \varphi_j(s_t) \, (y_i - p(s_t))
 
@@ -22,7 +22,7 @@ from upweight.base.text import number
 from upweight.data.dataset import Dataset
 from upweight.data.validate import check_finite
 
-_SURE = 0.05  # p up to which actions differ
+_SURE, _UNSURE = 0.05, 0.2  # p up to which actions differ, and up to which they may
 _FEWEST = 8  # good episodes, and poor ones
 _FEWEST_SHARED = 6  # episodes of which observations are like the other kind's: with fewer, no p is below 5%
 _STEPS = 8000  # looked at
@@ -37,6 +37,7 @@ _CLIP = 5.0  # standard deviations
 _DRAWS = 999  # of signs
 _ROUNDING = 1e-9
 
+Bools = NDArray[np.bool_]
 Floats = NDArray[np.float64]
 Index = NDArray[np.int64]
 
@@ -50,12 +51,16 @@ class Luck:
 
     @property
     def actions_differ(self) -> bool | None:
-        """Whether good episodes surely act otherwise; None: could not be checked."""
-        return None if self.p_value is None else self.p_value <= _SURE
+        """Whether good episodes act otherwise; None: the data cannot tell."""
+        if self.p_value is None or _SURE < self.p_value <= _UNSURE:
+            return None
+        return self.p_value <= _SURE
 
 
-def look_at_luck(dataset: Dataset, *, seed: int = 0) -> Luck:
+def look_at_luck(dataset: Dataset, values: Floats | None = None, *, seed: int = 0) -> Luck:
     """Compare the actions of episodes above the middle of the returns' range with the others' (eight episodes or more each).
+
+    ``values`` [K] of the complete episodes stand for their returns, as advantages do.
 
     Reads at most 8,000 steps. Observations must say all that the policies went by: a policy with a memory, or one that is told
     more, may look as if it acted otherwise.
@@ -64,25 +69,32 @@ def look_at_luck(dataset: Dataset, *, seed: int = 0) -> Luck:
     features = int(np.prod(dataset.observation_shape, dtype=object))
     if features > _MAX_FEATURES:
         return _unchecked(f"observations have {features:,} numbers")
-    least = _least_good_return(dataset.returns[usable])
+    values = dataset.returns[usable] if values is None else values
+    least = _least_good_return(values)
     if least is None:
         return _unchecked(f"it takes {_FEWEST} episodes that are better than {_FEWEST} others")
     rng = np.random.default_rng(seed)
-    good = dataset.returns[usable] >= least
+    good = values >= least
     episodes, steps = (
         np.concatenate(both)
         for both in zip(*(_some_steps(dataset, group, rng) for group in (usable[good], usable[~good])), strict=True)
     )
     order = np.argsort(steps)
     episodes, steps = episodes[order], steps[order]
-    label = (dataset.returns[episodes] >= least).astype(np.float64)
-    per_episode = _sums(_observations(dataset, steps), _actions(dataset, steps), label, episodes, rng)
+    every = np.full(dataset.num_episodes, np.nan)
+    every[usable] = values
+    own = every[episodes]
+    per_episode = _sums(_observations(dataset, steps), _actions(dataset, steps), own, own >= least, episodes, rng)
     if len(per_episode) < _FEWEST_SHARED:
         return _unchecked("good and poor episodes are hardly ever seen at like observations")
     p_value = _random_signs(per_episode, rng)
     which = f"the {int(good.sum()):,} episodes with returns from {number(least)} up"
     if p_value <= _SURE:
         return Luck(p_value, f"At like observations, {which} act otherwise than the rest (p = {p_value:.2g}).")
+    if p_value <= _UNSURE:
+        return Luck(
+            p_value, f"At like observations, {which} may act otherwise than the rest, or not (p = {p_value:.2g})."
+        )
     return Luck(
         p_value,
         f"At like observations, {which} act like the rest, as far as these data show (p = {p_value:.2g}). Their returns may be "
@@ -163,11 +175,13 @@ def _directions(values: Floats, count: int) -> Floats:
     return vectors
 
 
-def _sums(observed: Floats, actions: Floats, label: Floats, episodes: Index, rng: np.random.Generator) -> Floats:
+def _sums(
+    observed: Floats, actions: Floats, values: Floats, is_good: Bools, episodes: Index, rng: np.random.Generator
+) -> Floats:
     """[K, features] the sums of each episode, scaled to squares that add up to 1; without episodes that say nothing."""
     ids, place = np.unique(episodes, return_inverse=True)
     features = np.ones((len(observed), 1))
-    both = np.column_stack([actions, label])
+    both = np.column_stack([actions, _clipped(values)])
     residuals = both - both.mean(axis=0)
     unlike = residuals[:, -1]
     if observed.shape[1]:
@@ -175,13 +189,18 @@ def _sums(observed: Floats, actions: Floats, label: Floats, episodes: Index, rng
         features = np.column_stack([features, np.clip(main, -_CLIP, _CLIP)])
         fold = rng.permutation(len(ids))[place] % _FOLDS
         residuals = both - _regressed(_squares(observed), both, fold)
-        unlike = _unlike_neighbours(observed, residuals[:, -1], label, place)
+        unlike = _unlike_neighbours(observed, residuals[:, -1], is_good, place)
     products = residuals[:, :-1, None] * features[:, None, :] * unlike[:, None, None]  # [n, k, j]
     sums = np.zeros((len(ids), products.shape[1] * products.shape[2]))
     np.add.at(sums, place, products.reshape(len(products), -1))
     scale = np.sqrt((sums**2).sum(axis=0))
     sums = sums[:, scale > _ROUNDING] / scale[scale > _ROUNDING]
     return sums[sums.any(axis=1)]
+
+
+def _clipped(values: Floats) -> Floats:
+    """[n] standardised: one outlier should not speak for all."""
+    return np.clip((values - values.mean()) / max(float(values.std()), _ROUNDING), -_CLIP, _CLIP)
 
 
 def _squares(rows: Floats) -> Floats:
@@ -204,8 +223,8 @@ def _regressed(features: Floats, targets: Floats, fold: Index) -> Floats:
     return values
 
 
-def _unlike_neighbours(observed: Floats, residual: Floats, label: Floats, place: Index) -> Floats:
-    """[n] ``residual`` less the mean of its nearest neighbours in other episodes; 0 where all of them have its label."""
+def _unlike_neighbours(observed: Floats, residual: Floats, is_good: Bools, place: Index) -> Floats:
+    """[n] ``residual`` less the mean of its nearest neighbours in other episodes; 0 where all of them are of its kind."""
     count = len(observed)
     nearest = max(1, min(_NEIGHBOURS, count // 10, count - int(np.bincount(place).max())))
     found, block = np.zeros(count), 1000
@@ -216,7 +235,7 @@ def _unlike_neighbours(observed: Floats, residual: Floats, label: Floats, place:
         distances = squares - 2 * points[mine] @ points.T  # but for what is the same along a row
         distances[place[mine, None] == place] = np.inf
         neighbours = np.argpartition(distances, nearest - 1, axis=1)[:, :nearest]
-        alike = (label[neighbours] == label[mine, None]).all(axis=1)
+        alike = (is_good[neighbours] == is_good[mine, None]).all(axis=1)
         found[mine] = np.where(alike, 0.0, residual[mine] - residual[neighbours].mean(axis=1))
     return found
 
