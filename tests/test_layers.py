@@ -32,7 +32,7 @@ LIBRARY["cli"] = {*LIBRARY, ""}
 LAB = {
     "lab.play": {"data", "policies"},
     "lab.recipes": {"data", "policies", "lab.play"},
-    "lab.train": {"data", "weightings", "samplers", "policies", "io", "lab.play"},
+    "lab.train": {"data", "weightings", "samplers", "policies", "io", "inspection", "lab.play"},
     "lab.study": {"data", "weightings", "io", "lab.play", "lab.recipes", "lab.train"},
     "lab.sweep": {"data", "weightings", "io", "lab.play", "lab.recipes", "lab.train", "lab.study"},
     "lab.report": {"data", "lab.train", "lab.study"},

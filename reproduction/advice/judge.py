@@ -158,6 +158,8 @@ def advice_on(logs: Sequence[Log], folder: Path) -> dict[str, dict[str, Any]]:
             dataset = uw.load(path)
         names = ("discrete_bc", "discrete_cql", "discrete_iql") if log.is_discrete else ("bc", "td3_bc", "iql")
         given[log.name] = {name: uw.suggest(dataset, algorithm=name).to_dict() for name in names}
+        for each in given[log.name].values():
+            each.pop("reasons")
     return given
 
 

@@ -9,8 +9,9 @@ from support.datasets import random_dataset, tiny, with_arrays, with_returns
 
 def mixed() -> uw.Dataset:
     good = random_dataset(1, num_episodes=20, max_length=60, reward_shift=5)
+    good = with_arrays(good, actions=good.actions + 1)
     poor = random_dataset(2, num_episodes=300, max_length=6)
-    return uw.mix(good, poor, fraction=0.2, num_steps=800, seed=0)
+    return uw.mix(good, poor, fraction=0.5, num_steps=800, seed=0)
 
 
 def test_hand_computed_values() -> None:
@@ -43,7 +44,8 @@ def test_to_dict_is_json_and_complete() -> None:
     assert plain["num_steps"] == report.num_steps
     assert plain["suggestion"]["weighting"]["name"] in {"rw", "aw", "uniform"}
     assert plain["metadata"]["mix"]["good"]["distinct_episodes"] > 0
-    assert [effect["name"].split()[0] for effect in plain["effects"]] == ["uniform", "top", "half", "rw", "aw"]
+    names = [effect["name"].split()[0] for effect in plain["effects"]]
+    assert names[:5] == ["uniform", "top", "half", "rw", "aw"]
 
 
 def test_the_text_shows_what_a_person_looks_for() -> None:
@@ -245,8 +247,8 @@ def test_what_is_suggested_is_among_what_is_compared() -> None:
     rng = np.random.default_rng(3)
     returns = np.concatenate([rng.normal(100, 0.5, 14), rng.normal(38, 4, 4900)])
     report = uw.inspect(with_returns(returns, lengths=[8] * 14 + [40] * 4900))
-    assert report.suggestion is not None and report.suggestion.weighting == uw.ReturnWeighting(0.05)
-    assert [effect.name for effect in report.effects][-2:] == ["aw temperature=0.1", "rw temperature=0.05"]
+    assert report.suggestion is not None and report.suggestion.weighting == uw.ReturnWeighting(0.067)
+    assert [effect.name for effect in report.effects][-2:] == ["aw temperature=0.1", "rw temperature=0.067"]
     assert f"return {report.effects[-1].weighted_return:.4g} on average" in report.suggestion.reasons[0].text
     alone = uw.inspect(with_returns(returns), weightings=[uw.TopFraction(0.1)])
     assert [effect.name for effect in alone.effects] == ["uniform", "top fraction=0.1"]

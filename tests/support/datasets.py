@@ -26,7 +26,7 @@ def tiny() -> uw.Dataset:
 
 
 def with_returns(returns: Any, *, lengths: Any = None, observations: Any = None, labels: Any = None) -> uw.Dataset:
-    """One terminated episode per return; the whole return comes with the last step.
+    """One terminated episode per return; the whole return comes with the last step, and better episodes act otherwise.
 
     ``observations`` [N, d] are the initial ones.
     """
@@ -42,8 +42,9 @@ def with_returns(returns: Any, *, lengths: Any = None, observations: Any = None,
     initial = np.zeros((count, 1)) if observations is None else np.asarray(observations, np.float64)
     obs = np.zeros((total, initial.shape[1]))
     obs[np.cumsum(lengths) - lengths] = initial
+    actions = np.repeat(np.argsort(np.argsort(returns)) / count, lengths)[:, None]
     return uw.Dataset.from_arrays(
-        observations=obs, actions=np.zeros((total, 1)), rewards=rewards, terminated=terminated, labels=labels
+        observations=obs, actions=actions, rewards=rewards, terminated=terminated, labels=labels
     )
 
 

@@ -17,6 +17,7 @@ EXAMPLES = """\
 examples:
   upweight inspect mixed.hdf5
   upweight inspect hopper-medium-replay-v2.hdf5 --env hopper --weighting rw --temperature 0.1 --plot weights.png
+  upweight inspect mixed.hdf5 --algorithm td3_bc               # for whom: critics and actor, or the actor alone
   upweight inspect demonstrations/ --success next.success      # a robot's log: no rewards, but flags of success
   upweight inspect icu.csv --episode stay_id --timestep hour --observations age,hr --actions dose --rewards r
   upweight inspect minari:mujoco/hopper/medium-v0 --json"""
@@ -26,6 +27,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     options.add_data(parser)
     parser.add_argument(
         "--env", help="task whose reference scores normalise the returns: hopper, halfcheetah, walker2d, ant, ..."
+    )
+    parser.add_argument(
+        "--algorithm",
+        help="what will learn: bc, td3_bc, iql, cql, discrete_...; cloning, actor_critic or critic for others of a kind",
     )
     parser.add_argument("--confidence", type=float, default=0.95, help="of the Hoeffding bound (default 0.95)")
     parser.add_argument("--check", action="store_true", help="read everything and look for NaN and infinity")
@@ -48,7 +53,13 @@ def run(arguments: argparse.Namespace) -> None:
     dataset = options.read_dataset(arguments.data, arguments)
     if arguments.check:
         dataset.check()
-    report = inspect(dataset, weightings=weightings, env=arguments.env, confidence=arguments.confidence)
+    report = inspect(
+        dataset,
+        weightings=weightings,
+        algorithm=arguments.algorithm,
+        env=arguments.env,
+        confidence=arguments.confidence,
+    )
     if arguments.plot is not None:
         shown = weightings or [ReturnWeighting()]
         weights = {describe_weighting(w.to_dict()): resolve_weights(w, dataset) for w in shown}
@@ -69,9 +80,9 @@ def _next_commands(arguments: argparse.Namespace, suggestion: Suggestion | None)
     if suggestion is None:
         return [f"Next: upweight inspect {data} --success NAME   # NAME: flags of success; or --score NAME, a number"]
     lines = [f"Next: upweight explore {data}   # every episode on a page (every reason here: --explain)"]
-    if suggestion.strength == "likely":
+    if suggestion.strength in {"strong", "fair"}:
         weighting = "".join(
-            f" --{key.replace('name', 'weighting')} {value}" for key, value in suggestion.weighting.to_dict().items()
+            f" --{key.replace('name', 'weighting')} {value}" for key, value in suggestion.candidate.to_dict().items()
         )
         lines.append(f"      upweight weights {data}{weighting} -o weights.npz   # for your own training loop")
     return lines

@@ -16,6 +16,7 @@ from upweight.base.errors import WeightingError, collecting_warnings
 from upweight.data.baseline import centred_features, triangle
 from upweight.data.dataset import Dataset
 from upweight.inspection.effect import good_episodes
+from upweight.inspection.learners import learners_of
 from upweight.inspection.starts import look_at_starts
 from upweight.inspection.suggestion import suggest_from
 from upweight.weightings.advantage_weighting import AdvantageWeighting
@@ -47,7 +48,7 @@ def gather_facts(dataset: Dataset, *, env: str | None) -> dict[str, Any]:
         raise WeightingError(f"{dataset.source}: expected a complete episode with a transition to weight, found none")
     with collecting_warnings() as notes:
         starts = look_at_starts(dataset, usable)
-        suggestion = suggest_from(dataset, env=env, starts=starts)
+        suggestion = suggest_from(dataset, learners_of(None), env=env, starts=starts)
         advantage = AdvantageWeighting(baseline=starts.baseline or "linear")
         columns, about_start = _columns(dataset, usable, advantage, notes)
     chosen, stands = _sample(usable, columns)

@@ -317,7 +317,7 @@ function setUp() {
   element("facts").textContent = told.join(" · ");
   const { name } = suggestion.weighting;
   element("suggested").textContent = suggestion.headline;
-  element("strength").textContent = { likely: "likely to help", unclear: "unclear", no: "little to gain" }[suggestion.strength];
+  element("strength").textContent = `${suggestion.strength === "none" ? "no" : suggestion.strength} evidence`;
   element("strength").classList.add(suggestion.strength);
   const items = (shown) => suggestion.reasons.filter((reason) => reason.shown === shown).map(({ text }) => make("li", text));
   element("checks").replaceChildren(...items(true));

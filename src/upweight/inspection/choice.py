@@ -1,12 +1,21 @@
-r"""Choose a temperature by numbers that stay the same when returns are shifted or scaled, as weights do.
+r"""Choose a temperature: draw from as many episodes as are good.
 
-What a weighting follows are its values :math:`x_i`: returns for RW, advantages for AW. It gains
-:math:`\sum_i w_i x_i - \frac{1}{K} \sum_i x_i`. The firm gain is the same without the episode that weighs most: what is left of
-the gain if that one was luck.
+What a weighting follows are its values :math:`x_i`: returns for RW, advantages for AW. The gap between the values above the
+middle of their range and the others,
+
+.. math:: g = (\bar x_{high} - \bar x_{low}) / (\sigma_{high} + \sigma_{low})
+
+says whether the better ones stand apart, as in a mix of an expert and random play. It is 1.7 for evenly spread values and 1.3
+for normal ones. Where they stand apart, they are the good episodes. Where values rise gradually, the best episodes that have a
+tenth of all steps are, but at least 25, or a fifth of all: fewer leave too little to learn from. The temperature is the one at
+which so many episodes count, or the paper's if about as many count there.
 
 Every episode passes through its first steps, and a policy that copies actions follows the majority there (docs/results.md). With
 BC in Hopper all temperatures at which good episodes gave 76% or more of the first 30 steps came close to the best one, and none
-did at which they gave 65% or less.
+did at which they gave 65% or less. So the temperature falls until they give 75%, if enough episodes are left.
+
+A weighting gains :math:`\sum_i w_i x_i - \frac{1}{K} \sum_i x_i`. The firm gain is the same without the episode that weighs
+most: what is left of the gain if that one was luck.
 """
 
 import warnings
@@ -21,15 +30,40 @@ from upweight.data.statistics import early_share, effective_episodes, hoeffding_
 from upweight.inspection.effect import Good
 from upweight.inspection.starts import Starts
 from upweight.weightings.advantage_weighting import AdvantageWeighting
+from upweight.weightings.boltzmann import boltzmann, min_max, solved_temperature
 from upweight.weightings.return_weighting import ReturnWeighting
 from upweight.weightings.weighting import Weighting
 
 PAPER_TEMPERATURE = 0.1
-TEMPERATURES = (0.025, 0.05, 0.1, 0.2, 0.3, 0.5, 1.0)
 FEW_EPISODES = 10.0  # effective ones, below which the data cannot tell
 GOOD_BEGINNINGS = 0.75  # of the first steps drawn, those of good episodes
-_CLEARLY_BETTER = 0.05  # of the range of the values
-_KEPT, _KEPT_AT_LEAST = 1 / 2, 1 / 3  # of the paper's temperature's firm gain, which another one may not give up
+WIDE_GAP, FAR_GAP = 5.0, 10.0  # from which on the better group stands apart; and is no luck, even if it is one episode
+_CROWD = 20  # episodes among which one that is far apart is no luck
+_SHARE = 0.1  # of steps that good episodes have, where values rise gradually
+_FEWEST, _FEWEST_SHARE = 25, 0.2  # good episodes, where there are enough; and their share, where there are not
+_STEP = 1.5  # times colder
+_COLDEST = 0.01  # temperature
+_ABOUT = 1.5  # times more or fewer effective episodes are about as many
+_FIRM = 1 / 2  # of the gain, that more than one episode must make
+
+
+@dataclass(frozen=True)
+class Gap:
+    """Between the better and the poorer of two groups of values."""
+
+    size: float  # in standard deviations within the groups
+    better: int  # how many values are in the better group
+    total: int  # of both
+
+    @property
+    def is_wide(self) -> bool:
+        """Whether the better group stands apart: a group, or one that is far from all others."""
+        return self.size >= WIDE_GAP and (self.better > 1 or self.is_far)
+
+    @property
+    def is_far(self) -> bool:
+        """Whether it is so far from so many others that even one better episode cannot be luck."""
+        return self.size >= FAR_GAP and self.total >= _CROWD
 
 
 @dataclass(frozen=True)
@@ -38,6 +72,7 @@ class Choice:
 
     weighting: Weighting
     temperature: float
+    gap: Gap
     weights: NDArray[np.float64]  # [K]
     weighted_return: float
     gain: float  # in the values that the weighting follows
@@ -45,7 +80,6 @@ class Choice:
     spread: float  # standard deviation of the values
     effective_episodes: float
     radius: float  # half-width of the 95% Hoeffding interval around weighted_return
-    lower: float  # gain less the Hoeffding radius of the values
     early_share: float | None  # of the first 30 steps drawn, those of good episodes; None: starts differ too much
 
     @property
@@ -61,86 +95,88 @@ class Choice:
     @property
     def rests_on_one(self) -> bool:
         """Whether most of the gain is one episode's."""
-        return self.firm_gain < _KEPT * self.gain
+        return self.firm_gain < _FIRM * self.gain
 
 
-def choices(dataset: Dataset, usable: NDArray[np.bool_], starts: Starts, good: Good) -> dict[float, Choice]:
-    """By temperature: RW, or AW where the starts explain much."""
+def find_gap(values: NDArray[np.float64]) -> Gap:
+    """Of values [K] that are not all the same."""
+    is_better = values > values.min() / 2 + values.max() / 2
+    better, poorer = values[is_better], values[~is_better]
+    width = float(better.std() + poorer.std())
+    return Gap(float(better.mean() - poorer.mean()) / width if width > 0 else np.inf, len(better), len(values))
+
+
+def choose(dataset: Dataset, usable: NDArray[np.bool_], starts: Starts, good: Good) -> Choice:
+    """RW, or AW where the starts explain much, at the temperature of as many episodes as are good."""
     returns = dataset.returns[usable]
-    if starts.expected is None or starts.baseline is None:
-        return {
-            temperature: _measure(temperature, ReturnWeighting(temperature), None, dataset, usable, returns, good)
-            for temperature in TEMPERATURES
-        }
-    values, baseline = returns - starts.expected, starts.baseline
-    return {
-        temperature: _measure(
-            temperature, AdvantageWeighting(temperature, baseline), starts.expected, dataset, usable, values, None
-        )
-        for temperature in TEMPERATURES
-    }
+    values = returns if starts.expected is None else returns - starts.expected
+    gap, scaled = find_gap(values), min_max(values)
+    wanted = gap.better if gap.is_wide else _best(values, dataset.num_transitions[usable])
+    temperature = _temperature(scaled, wanted, dataset.source)
+    first = choice = _measure(temperature, gap, starts, dataset, usable, values, good)
+    enough = min(wanted, _few(len(values))) / _ABOUT
+    while not choice.begins_well and choice.effective_episodes >= enough and temperature > _COLDEST:
+        temperature = _two_digits(temperature / _STEP)
+        choice = _measure(temperature, gap, starts, dataset, usable, values, good)
+    return choice if choice.begins_well and choice.effective_episodes >= enough else first
+
+
+def _few(count: int) -> int:
+    """As few episodes as one should learn from, of so many."""
+    return max(1, min(_FEWEST, round(_FEWEST_SHARE * count)))
+
+
+def _best(values: NDArray[np.float64], sizes: NDArray[np.int64]) -> int:
+    """How many episodes count as good where values [K] rise gradually."""
+    steps = np.cumsum(sizes[np.argsort(-values, kind="stable")])
+    enough = int(np.searchsorted(steps, _SHARE * steps[-1])) + 1
+    return max(enough, _few(len(values)))
+
+
+def _temperature(scaled: NDArray[np.float64], wanted: float, source: str) -> float:
+    """The paper's, if about as many episodes count there; else of two digits."""
+    usual = effective_episodes(boltzmann(scaled, PAPER_TEMPERATURE))
+    reachable = max(wanted, float((scaled == 1).sum()))  # so many share the best value
+    if reachable / _ABOUT <= usual <= _ABOUT * reachable:
+        return PAPER_TEMPERATURE
+    return max(_two_digits(solved_temperature(scaled, reachable, source)), _COLDEST)
+
+
+def _two_digits(value: float) -> float:
+    return float(f"{value:.2g}")
 
 
 def _measure(
     temperature: float,
-    weighting: Weighting,
-    expected: NDArray[np.float64] | None,
+    gap: Gap,
+    starts: Starts,
     dataset: Dataset,
     usable: NDArray[np.bool_],
     values: NDArray[np.float64],
-    good: Good | None,
+    good: Good,
 ) -> Choice:
-    # what the starts let expect was fitted already, and does not depend on the temperature
-    same = weighting if expected is None else AdvantageWeighting(temperature, baseline=lambda *_: expected)
+    weighting: Weighting = ReturnWeighting(temperature)
+    same = weighting
+    if (expected := starts.expected) is not None and starts.baseline is not None:
+        weighting = AdvantageWeighting(temperature, starts.baseline)
+        same = AdvantageWeighting(temperature, lambda *_: expected)  # fitted once, for every temperature
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", UpweightWarning)  # incomplete episodes: the report counts them
         weights = same(dataset)[usable]
     returns = dataset.returns[usable]
     others = np.arange(len(weights)) != np.argmax(weights)
-    gain = weighted_return(weights, values) - float(values.mean())
     return Choice(
         weighting=weighting,
         temperature=temperature,
+        gap=gap,
         weights=weights,
         weighted_return=weighted_return(weights, returns),
-        gain=gain,
+        gain=weighted_return(weights, values) - float(values.mean()),
         firm_gain=weighted_return(weights[others], values[others]) - float(values[others].mean()),
         spread=float(values.std()),
         effective_episodes=effective_episodes(weights),
         radius=hoeffding_radius(weights, return_range=float(np.ptp(returns))),
-        lower=gain - hoeffding_radius(weights, return_range=float(np.ptp(values))),
         early_share=None
-        if good is None
+        if expected is not None
         else early_share(weights, dataset.num_transitions[usable], good.episodes[usable]),
     )
-
-
-def choose(found: dict[float, Choice], value_range: float) -> Choice:
-    """The paper's temperature, unless another has a clearly higher lower bound and keeps most of the firm gain.
-
-    If most of the paper's temperature's gain is one episode's, a third of the firm gain is enough. If it does not draw the first
-    steps from good episodes, the warmest below it that does, and leaves enough episodes, takes its place. What begins well and
-    is firm gives way only to what is so too.
-    """
-    usual = found[PAPER_TEMPERATURE]
-    sound = [choice for choice in found.values() if choice.begins_well and choice.is_firm]
-    if not usual.begins_well:
-        usual = next((choice for choice in reversed(sound) if choice.temperature < usual.temperature), usual)
-    least = (_KEPT_AT_LEAST if usual.rests_on_one else _KEPT) * usual.firm_gain
-    among = sound if usual.begins_well and usual.is_firm else found.values()
-    kept = [choice for choice in among if choice.firm_gain >= least and not choice.rests_on_one]
-    best = max([usual, *kept], key=lambda choice: choice.lower)
-    return best if best.lower > usual.lower + _CLEARLY_BETTER * value_range else usual
-
-
-def colder(found: dict[float, Choice], chosen: Choice, value_range: float) -> Choice | None:
-    """The coldest choice that leaves enough episodes, if it draws clearly better ones: replay data with many levels."""
-    coldest = safe(found)
-    if coldest is None or chosen.temperature > PAPER_TEMPERATURE or coldest.temperature >= chosen.temperature:
-        return None
-    return coldest if coldest.firm_gain > chosen.firm_gain + _CLEARLY_BETTER * value_range else None
-
-
-def safe(found: dict[float, Choice]) -> Choice | None:
-    """The coldest choice that leaves enough episodes to tell."""
-    return next((choice for choice in found.values() if choice.effective_episodes >= FEW_EPISODES), None)

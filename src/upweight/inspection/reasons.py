@@ -19,8 +19,10 @@ from upweight.data.statistics import (
     positive_sided_variance,
     weighted_label_return,
 )
-from upweight.inspection.choice import GOOD_BEGINNINGS, PAPER_TEMPERATURE, TEMPERATURES, Choice
+from upweight.inspection.choice import PAPER_TEMPERATURE, Choice, Gap
 from upweight.inspection.effect import Good, describe_weighting, mass_per_start
+from upweight.inspection.learners import Learner
+from upweight.inspection.luck import Luck
 from upweight.inspection.starts import Starts
 
 _SMALL_GAIN = 0.05  # of the random-to-expert range
@@ -31,7 +33,6 @@ _BY_LENGTH, _MIN_EPISODES = 0.5, 20  # rank correlation of lengths and returns w
 _BETWEEN_LABELS = 0.5  # of the gain: the least that labels' means should explain
 _SMALL_DIFFERENCES = 0.1  # range of returns, of their mean, below which the mean is worth a word
 _USUAL_UPDATES = 1_000_000
-_LEVELS = 10  # different returns from which on a log can rise gradually
 
 
 @dataclass(frozen=True)
@@ -79,18 +80,37 @@ def _on_the_scale(returns: NDArray[np.float64], chosen: Choice, scores: Referenc
     return False, f"{text}: hardly any episode is better than the average one. Data with better episodes would help."
 
 
-def unclear_reason(chosen: Choice, safe_choice: Choice | None) -> Reason:
+def unclear_reason(chosen: Choice) -> Reason:
     """Few episodes, or one, make the gain."""
     name = _name(chosen)
-    if chosen.rests_on_one:
+    if chosen.rests_on_one and not chosen.gap.is_far:
         return Reason(
             "one episode",
             f"Most of the gain comes from one episode, good or lucky. Take {name} only if you know that episode to be good.",
         )
-    text = f"The weight rests on only about {_episodes(chosen)}, too few to tell whether {name} helps. Uniform sampling is safe"
-    if safe_choice is not None:
-        text += f", and so is temperature {safe_choice.temperature:g}, which keeps less of the gain"
-    return Reason("few episodes", f"{text}.")
+    text = f"{name} draws from about {_episodes(chosen)} only. The policy depends on how good and how varied these are."
+    return Reason("few episodes", text)
+
+
+def luck_reason(luck: Luck) -> Reason:
+    """Whether good episodes act otherwise than poor ones; on the first screen where they do not."""
+    return Reason("luck", luck.text, shown=luck.actions_differ is False)
+
+
+def audience_reasons(learners: tuple[Learner, ...], gap: Gap) -> list[Reason]:
+    """Who should draw by weights, where there are an actor and critics."""
+    if not any(learner.has_actor and learner.has_critics for learner in learners):
+        return []
+    if gap.is_wide:
+        text = "Good episodes stand apart from all others, so critics gain from weights too."
+        return [Reason("for whom", text, shown=False)]
+    return [
+        Reason(
+            "for whom",
+            "Returns rise gradually from poor to good, and critics learn from poor episodes what is bad. So only the actor draws "
+            "by weights.",
+        )
+    ]
 
 
 def label_reasons(
@@ -143,33 +163,12 @@ def length_reasons(chosen: Choice, values: NDArray[np.float64], lengths: NDArray
     ]
 
 
-def beginning_reasons(chosen: Choice, found: dict[float, Choice], good: Good) -> list[Reason]:
-    """Whether poor episodes take the first steps, and a temperature that changes that has a price."""
+def beginning_reasons(chosen: Choice, good: Good) -> list[Reason]:
+    """Whether poor episodes take the first steps."""
     if chosen.begins_well:
         return []
-    text = (
-        f"Only {chosen.early_share:.0%} of the first 30 steps of episodes are drawn from good ones ({good.text}). A policy that "
-        "copies actions (BC) may follow the poor ones there."
-    )
-    better = next((choice for choice in reversed(found.values()) if choice.begins_well), None)
-    if better is None:
-        text += f" None of the temperatures down to {TEMPERATURES[0]:g} reaches {GOOD_BEGINNINGS:.0%}."
-    else:
-        text += f" At temperature {better.temperature:g} it is {better.early_share:.0%}, but from about {_episodes(better)}."
-    return [Reason("first steps", text)]
-
-
-def colder_reasons(better: Choice | None, returns: NDArray[np.float64]) -> list[Reason]:
-    """Whether a colder temperature draws clearly better episodes: replay data with many levels."""
-    if better is None or len(np.unique(returns)) < _LEVELS:
-        return []
-    return [
-        Reason(
-            "colder",
-            f"Returns rise gradually, so a lower temperature may be better: at {better.temperature:g} the mean return drawn is "
-            f"{number(better.weighted_return)}, from about {_episodes(better)}.",
-        )
-    ]
+    text = f"Only {chosen.early_share:.0%} of the first 30 steps of episodes are drawn from good ones ({good.text})."
+    return [Reason("first steps", f"{text} A policy that copies actions (BC) may follow the poor ones there.")]
 
 
 def repetition_reasons(chosen: Choice, sizes: NDArray[np.int64]) -> list[Reason]:
@@ -188,40 +187,25 @@ def repetition_reasons(chosen: Choice, sizes: NDArray[np.int64]) -> list[Reason]
     ]
 
 
-def temperature_reason(chosen: Choice, usual: Choice, returns: NDArray[np.float64], good: Good) -> Reason:
+def temperature_reason(chosen: Choice, returns: NDArray[np.float64]) -> Reason:
     """Why this temperature."""
-    changed, text = chosen.temperature != PAPER_TEMPERATURE, ""
-    if chosen.temperature > PAPER_TEMPERATURE:
-        text = "A lower temperature leans on too few episodes."
-    elif chosen.begins_well and not usual.begins_well:
-        text = (
-            f"At {usual.temperature:g} only {usual.early_share:.0%} of the first 30 steps of episodes are drawn from good ones "
-            f"({good.text}); here it is {chosen.early_share:.0%}."
-        )
-    elif changed:
-        text = "A higher one lets the many poor episodes back in."
+    if chosen.gap.is_wide:
+        text = f"{chosen.gap.better:,} episodes stand apart as the better ones"
     else:
-        text = f"{PAPER_TEMPERATURE:g} is the paper's value for IQL and TD3+BC (0.2 for CQL; it states none for BC)."
+        text = "Returns rise gradually, so the best episodes with a tenth of the steps should count, and not too few of them"
+    changed = chosen.temperature != PAPER_TEMPERATURE
+    text += f". At temperature {chosen.temperature:g}"
+    text += "" if changed else ", the paper's for IQL and TD3+BC,"
     low = max(chosen.weighted_return - chosen.radius, float(returns.min()))
     high = min(chosen.weighted_return + chosen.radius, float(returns.max()))
-    return Reason(
-        "temperature",
-        f"At temperature {chosen.temperature:g} the weight rests on about {_episodes(chosen)}, and the mean return drawn is "
-        f"between {number(low)} and {number(high)} (95%). {text}",
-        shown=changed,
-    )
+    text += f" about {_episodes(chosen)} count, and the mean return drawn is between {number(low)} and {number(high)} (95%)."
+    return Reason("temperature", text, shown=changed)
 
 
 MEANING = Reason(
     "meaning",
     "These are returns of the data drawn, not of a trained policy. Where outcomes depend on luck, high returns are partly luck "
     "and the gain is smaller.",
-    shown=False,
-)
-ALGORITHM = Reason(
-    "algorithm",
-    "How much it helps depends on the algorithm: train with uniform draws too, and compare. Where weights for actor and critics "
-    "lose, weights for the actor alone may not (actor_weighting).",
     shown=False,
 )
 

@@ -16,6 +16,7 @@ from upweight.data.reference_scores import misfit, normalize_returns, reference_
 from upweight.data.statistics import positive_sided_variance
 from upweight.data.success import NO_REWARDS
 from upweight.inspection.effect import Effect, Good, good_episodes, measure_effect, weighting_name
+from upweight.inspection.learners import learners_of
 from upweight.inspection.starts import Starts, look_at_starts, varying_starts
 from upweight.inspection.suggestion import Suggestion, suggest_from
 from upweight.inspection.text import explanation, html, screen
@@ -111,14 +112,20 @@ def inspect(
     dataset: AnyDataset,
     *,
     weightings: Sequence[Weighting | NDArray[np.float64]] | None = None,
+    algorithm: str | None = None,
     env: str | None = None,
     confidence: float = 0.95,
 ) -> Inspection:
     """Measure a dataset and what weightings would make of it; reads rewards, flags, first observations and some actions.
 
-    ``dataset`` may also be a path, the name of one, a frame, or a dataset of d3rlpy or Minari.
-    ``weightings``: those to compare with uniform sampling, by default the paper's and the one suggested. ``env`` names the task
-    whose reference scores normalise the returns. Data without rewards are described, and nothing is suggested.
+    Data without rewards are described, and nothing is suggested.
+
+    Args:
+        dataset: a dataset, or anything that :func:`upweight.load` makes one of.
+        weightings: those to compare with uniform sampling, by default the paper's and the one suggested.
+        algorithm: what will learn, as in :func:`suggest`.
+        env: the task whose reference scores normalise the returns.
+        confidence: of the Hoeffding bound.
 
     Examples:
         >>> found = uw.inspect(ds)  # print(found) for one screen, found.explain() for all of it
@@ -129,7 +136,11 @@ def inspect(
     if np.prod(dataset.observation_shape, dtype=object) <= _MAX_CHECKED_FEATURES:
         dataset.initial_observations  # noqa: B018  (a NaN there is worth knowing, whatever is compared)
     with naming_memory("inspecting"):
-        judged = _judge(dataset, weightings, env, confidence) if dataset.has_rewards or weightings else _NOT_JUDGED
+        judged = (
+            _judge(dataset, weightings, algorithm, env, confidence)
+            if dataset.has_rewards or weightings
+            else _NOT_JUDGED
+        )
     labels = None
     if dataset.labels is not None:
         names, counts = np.unique(dataset.labels, return_counts=True)
@@ -173,6 +184,7 @@ _NOT_JUDGED: dict[str, Any] = {
 def _judge(
     dataset: Dataset,
     weightings: Sequence[Weighting | NDArray[np.float64]] | None,
+    algorithm: str | None,
     env: str | None,
     confidence: float,
 ) -> dict[str, Any]:
@@ -185,7 +197,8 @@ def _judge(
     starts = look_at_starts(dataset, dataset.complete & (dataset.num_transitions > 0))
     strange = None if env is None else misfit(env, returns)
     scores = scores if strange is None else None
-    suggestion = suggest_from(dataset, env=None if scores is None else env, starts=starts)
+    learners = learners_of(algorithm)
+    suggestion = suggest_from(dataset, learners, env=None if scores is None else env, starts=starts)
     compared = _usual(dataset, suggestion) if weightings is None else weightings
     with collecting_warnings() as found:
         effects = _effects(dataset, compared, starts, good, confidence)
