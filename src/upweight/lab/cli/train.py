@@ -27,6 +27,7 @@ examples:
   upweight train mixed.hdf5 --algorithm iql --preset official --set expectile=0.9 --set beta=10 -o runs/official
   upweight train mixed.hdf5 --algorithm iql --weighting rw --seeds 5 --updates 250000 -o runs/iql --resume
   upweight train icu.csv --set normalize_observations=true --holdout 0.2 -o runs/icu    # columns in hundreds or thousandths
+  upweight train mixed.hdf5 --algorithm td3_bc --weighting uniform --weighting auto -o runs/advised   # auto: as inspect suggests
   upweight train mixed.hdf5 --algorithm bc --weighting rw --updates auto -o runs/auto
   upweight train mixed.hdf5 --weighting rw --evaluate-every 10000 --env Hopper-v5 -o runs/bc
 
@@ -135,17 +136,22 @@ def run(arguments: argparse.Namespace) -> None:
 
 def _runs(arguments: argparse.Namespace) -> list["Run"]:
     """Every algorithm with every weighting and seed."""
-    from upweight.lab.train.run import Run, algorithm_config, named_weighting
+    from upweight.lab.train.run import AUTO, Run, algorithm_config, named_weighting
 
     whole_number("--seeds", arguments.seeds, least=1, error=ConfigError)
     names = arguments.algorithm or ["bc"]
     settings = {"preset": arguments.preset, **options.parse_settings(arguments.set, example=_EXAMPLE)}
     configs = [algorithm_config(name, **settings) for name in names]
+    asked = arguments.weighting or ["rw"]
+    advised: list[Any] = [AUTO] if any(name.lower() == AUTO for name in asked) else []
+    arguments.weighting = [name for name in asked if name.lower() != AUTO] or None
     return [
         Run(config, weighting, seed, actor_weighting=arguments.actor_weighting, reweight=arguments.reweight)
         for name, config in zip(names, configs, strict=True)
-        for weighting in options.weightings_from(arguments, partial(named_weighting, algorithm=name))
-        or [named_weighting("rw", name)]
+        for weighting in [
+            *(options.weightings_from(arguments, partial(named_weighting, algorithm=name)) or []),
+            *advised,
+        ]
         for seed in range(arguments.seeds)
     ]
 

@@ -21,6 +21,7 @@ from upweight.weightings.boltzmann import SHARPNESS
 from upweight.weightings.registry import find_weighting, make_weighting
 from upweight.weightings.weighting import Weighting
 
+AUTO = "auto"  # as a weighting: what is suggested for the algorithm, once the data are known
 Function = Callable[[Dataset], ArrayLike]  # of the user's own, to episode weights
 
 
@@ -47,7 +48,8 @@ class Run:
 
     ``algorithm``: a name ("bc", "td3_bc", "iql", "cql", "discrete_...") for the paper's settings, or a config.
     ``weighting``: a weighting, its name ("rw" and "aw" at the paper's temperature for the algorithm), an array [N], or a function
-    of the dataset that gives one: a training puts the array in its place.
+    of the dataset that gives one: a training puts the array in its place. "auto" is what :func:`upweight.suggest` says for the
+    algorithm and the run's episodes, the actor's weighting included; results and records tell what that was.
     ``episodes`` restricts the agent to part of the dataset, possibly with repetitions; weights and normalisers then come from
     that part alone. ``actor_weighting`` lets the actor draw its own batches, while critics (and IQL's V) use ``weighting``.
     ``reweight=True`` draws uniformly and multiplies losses by :math:`M w_{i,t}` instead; copies of an episode have the mean of
@@ -78,9 +80,21 @@ class Run:
         if self.actor_weighting is not None and not (self.method.has_actor and self.method.has_critic):
             lacks = "critic, its actor learns alone" if self.method.has_actor else "actor, its critics are the policy"
             raise ConfigError(f"actor_weighting: {self.method.name} has no {lacks}; give it a weighting only")
+        if isinstance(self.weighting, str) and self.weighting.lower() == AUTO:
+            object.__setattr__(self, "weighting", AUTO)
+            if self.reweight or self.actor_weighting is not None:
+                what = "reweight" if self.reweight else "actor_weighting"
+                raise ConfigError(
+                    f"weighting: 'auto' also says by what the actor draws; leave {what} out, or name a weighting"
+                )
         for field in ("weighting", "actor_weighting"):
-            if isinstance(value := getattr(self, field), str):
+            if isinstance(value := getattr(self, field), str) and value != AUTO:
                 object.__setattr__(self, field, named_weighting(value, self.method.name))
+
+    @property
+    def wants_advice(self) -> bool:
+        """Whether the data are to say what it draws by; every other name became a weighting."""
+        return isinstance(self.weighting, str)
 
     @property
     def config(self) -> Config:
@@ -137,6 +151,8 @@ def program_key(run: Run) -> tuple[Any, ...]:
 
 def _describe(weighting: Any) -> dict[str, Any]:
     """Name and settings; of what cannot be written (a function of the user's own), where it was defined."""
+    if isinstance(weighting, str):
+        return {"name": AUTO}
     if callable(weighting) and not isinstance(weighting, Weighting):
         return {"name": "given", "function": _plain(weighting)}
     if not isinstance(weighting, Weighting):
@@ -211,7 +227,7 @@ def check_runs(dataset: Dataset, runs: Iterable[Run]) -> list[Run]:
                 f"run {number}: expected vector observations, found shape {dataset.observation_shape}; "
                 "encode images first (the engine has no convolutions)"
             )
-        draws_by_return = any(
+        draws_by_return = run.wants_advice or any(
             isinstance(weighting, Weighting) and weighting.uses_returns
             for weighting in (run.weighting, run.actor_weighting)
         )

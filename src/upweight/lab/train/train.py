@@ -24,6 +24,7 @@ from upweight.data.holdout import held_out_episodes
 from upweight.data.notes import warn_of_data
 from upweight.lab.play.evaluate import Evaluator
 from upweight.lab.train.advance import Advance, advances, speed
+from upweight.lab.train.advice import with_advice
 from upweight.lab.train.agreement import Comparison, HeldOut, held_out
 from upweight.lab.train.algorithm import Setup
 from upweight.lab.train.checkpoint import take_snapshot
@@ -90,7 +91,7 @@ def plan_training(
     """
     dataset, num_devices = as_dataset(dataset), len(choose_devices(devices))
     with number_types(precision), naming_memory("planning"):
-        runs = check_runs(dataset, runs)
+        runs = with_advice(dataset, check_runs(dataset, runs))
         setup = make_setup(dataset, precision, kernels)
         return make_plan(
             dataset, runs, setup, max_agents=max_agents, num_devices=num_devices, kernels=kernels, stream=stream
@@ -179,7 +180,7 @@ def train(
         raise ConfigError("resume and a deadline need an output folder, with what was done until then")
     dataset, chosen = as_dataset(dataset), choose_devices(devices)
     with showing(progress), number_types(precision), compilation_cache(), naming_memory("training"):
-        asked = check_runs(dataset, runs)
+        asked = with_advice(dataset, check_runs(dataset, runs))
         runs, lengths = _check(dataset, asked, holdout, num_updates)
         parts = make_parts(dataset, runs)
         runs = with_given_weights(runs, parts)
