@@ -51,7 +51,7 @@ def arms(algorithm: str, stage: int) -> list[object]:
     if stage == 2 or algorithm in _CLONING:
         weighted += [{"name": "rw", "temperature": temperature} for temperature in _TEMPERATURES]
     apart = algorithm in {"td3_bc", "iql", "discrete_iql"}  # the others have an actor or a critic alone
-    return ["uniform", *weighted, *({"name": "uniform", "actor": each} for each in weighted if apart)]
+    return ["uniform", *weighted, *({"name": "uniform", "actor_weighting": each} for each in weighted if apart)]
 
 
 def runs(log: Log, path: Path, stage: int, kept: Sequence[str]) -> Iterator[RunSpec]:
