@@ -59,7 +59,7 @@ def arm_name(weighting: Mapping[str, Any]) -> str:
 
 
 def read_results(path: Path) -> Results:
-    """Of a store, packed or not. Runs that diverged have what was played."""
+    """Of a store, packed or not; of what was trained with every arm. Runs that diverged have what was played."""
     logs = {log.name: log for log in all_logs()}
     found: dict[Case, dict[str, dict[int, float]]] = defaultdict(lambda: defaultdict(dict))
     for run in uw.open_store(path).runs():
@@ -68,10 +68,14 @@ def read_results(path: Path) -> Results:
         scale = _PENDULUM if log.task == "pendulum" else uw.reference_scores(log.env_id)
         score = float(uw.normalize_returns(run["mean_return"], scale))
         found[log.name, spec["algorithm"]][arm_name(spec["weighting"])][spec["seed"]] = score
+    complete = {
+        algorithm: max(len(arms) for case, arms in found.items() if case[1] == algorithm) for _, algorithm in found
+    }
     return Results(
         {
             case: {arm: np.array([seeds[seed] for seed in sorted(seeds)]) for arm, seeds in arms.items()}
             for case, arms in found.items()
+            if len(arms) == complete[case[1]]
         }
     )
 

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 import upweight as uw
-from support.datasets import with_returns
+from support.datasets import with_arrays, with_returns
 from upweight.explorer.facts import Flag, gather_facts
 
 
@@ -36,6 +36,7 @@ def test_flags() -> None:
 
 def test_episodes_that_begin_and_pay_alike_but_go_elsewhere_are_no_duplicates() -> None:
     ds = with_returns([1.0, 1.0, 1.0, 2.0], lengths=[9, 9, 9, 9])
+    ds = with_arrays(ds, actions=np.zeros_like(ds.actions))
     observations = ds.observations.copy()
     observations[13] = 5.0  # in the middle of the second
     changed = uw.Dataset.from_arrays(

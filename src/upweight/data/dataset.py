@@ -411,7 +411,7 @@ class Dataset(Shown):
         """Rewards from success ``flags`` [N] or [M]: a last step of 1 for episodes that have one set; success is terminal."""
         episodes, rewards = success_rewards(flags, self.episodes, source=self.source)
         ended = self._with_episodes(episodes)
-        return replace(ended, columns={**ended.columns, "rewards": rewards})
+        return replace(ended, columns={**ended.columns, "rewards": rewards}, _returns=None)
 
     def with_score(self, score: ArrayLike | str) -> "Dataset":
         """Rewards from a number per episode (a rating, a cost avoided): a last step of it, so that it is the return.

@@ -20,7 +20,6 @@ from numpy.typing import NDArray
 
 from upweight.base.text import number
 from upweight.data.dataset import Dataset
-from upweight.data.validate import check_finite
 
 _SURE, _UNSURE = 0.05, 0.2  # p up to which actions differ, and up to which they may
 _FEWEST = 8  # good episodes, and poor ones
@@ -84,7 +83,10 @@ def look_at_luck(dataset: Dataset, values: Floats | None = None, *, seed: int = 
     every = np.full(dataset.num_episodes, np.nan)
     every[usable] = values
     own = every[episodes]
-    per_episode = _sums(_observations(dataset, steps), _actions(dataset, steps), own, own >= least, episodes, rng)
+    observed, acted = _observations(dataset, steps), _actions(dataset, steps)
+    if not (np.isfinite(observed).all() and np.isfinite(acted).all()):
+        return _unchecked("observations or actions are missing or infinite in some steps")
+    per_episode = _sums(observed, acted, own, own >= least, episodes, rng)
     if len(per_episode) < _FEWEST_SHARED:
         return _unchecked("good and poor episodes are hardly ever seen at like observations")
     p_value = _random_signs(per_episode, rng)
@@ -140,7 +142,6 @@ def _some_steps(dataset: Dataset, chosen: Index, rng: np.random.Generator) -> tu
 def _observations(dataset: Dataset, steps: Index) -> Floats:
     """[n, d] standardised, and clipped; of many numbers, the main directions."""
     rows = dataset.columns["observations"].rows(steps).reshape(len(steps), -1).astype(np.float64)
-    check_finite(rows, key="observations", source=dataset.source)
     values = np.clip(_standardised(rows), -_CLIP, _CLIP)
     if values.shape[1] <= _MAX_DIRECTIONS:
         return values
@@ -150,7 +151,6 @@ def _observations(dataset: Dataset, steps: Index) -> Floats:
 def _actions(dataset: Dataset, steps: Index) -> Floats:
     """[n, k] standardised; discrete ones as columns of 0 and 1, but for the most frequent one."""
     rows = dataset.columns["actions"].rows(steps).reshape(len(steps), -1)
-    check_finite(rows, key="actions", source=dataset.source)
     if not dataset.discrete_actions:
         return _standardised(rows.astype(np.float64))
     columns = []

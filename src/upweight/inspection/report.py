@@ -130,7 +130,7 @@ def inspect(
     Examples:
         >>> found = uw.inspect(ds)  # print(found) for one screen, found.explain() for all of it
         >>> found.num_episodes, found.returns.mean, found.suggestion.weighting
-        (8, 3.5, ReturnWeighting(temperature=0.3))
+        (8, 3.5, ReturnWeighting(temperature=0.1))
     """
     dataset = as_dataset(dataset)
     if np.prod(dataset.observation_shape, dtype=object) <= _MAX_CHECKED_FEATURES:

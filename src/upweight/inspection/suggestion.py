@@ -140,8 +140,8 @@ def suggest(dataset: AnyDataset, *, algorithm: str | None = None, env: str | Non
     Examples:
         >>> found = uw.suggest(ds, algorithm="td3_bc")  # print(found) for the reasons that matter, found.explain() for all
         >>> run = uw.Run("td3_bc", found.weighting, actor_weighting=found.actor_weighting)
-        >>> found.strength
-        'none'
+        >>> found.weighting, found.actor_weighting, found.strength
+        (Uniform(), ReturnWeighting(temperature=0.1), 'fair')
     """
     return suggest_from(as_dataset(dataset), learners_of(algorithm), env=env, starts=None)
 

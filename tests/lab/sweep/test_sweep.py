@@ -508,7 +508,7 @@ def test_other_values_from_the_command_line(
         "seed=3": "seed: unknown key; did you mean 'seeds'",
         "precision=half": "precision: expected one of float32",
         "updates": "expected KEY=VALUE, e.g. updates=250_000, found 'updates'",
-        "updates=many": "updates: expected int, found 'many'",
+        "updates=many": "updates: expected a whole number from 1 to 2,147,483,647, found 'many'",
     }.items():
         assert main([*arguments, "--set", wrong]) != 0
         assert message in capsys.readouterr().err
@@ -706,7 +706,7 @@ def test_a_policy_is_written_before_its_record(tmp_path: Path, study: Experiment
             order.append(self.run_id)
 
     write_finished(store, study.runs[0])
-    about = {"status": "finished", "diverged_at": None, "points": [], "best": None, "kernels": "fused"}
+    about = {"status": "finished", "diverged_at": None, "points": [], "best": None, "kernels": "fused", "kept": None}
     results = [SimpleNamespace(policy=Policy(run.run_id), **about) for run in study.runs]
     trained = [Trained(run, result, 1.0, "abc", "cpu", 8) for run, result in zip(study.runs, results, strict=True)]  # type: ignore[arg-type]
     played = uw.Evaluation("X-v0", np.ones(1), np.ones(1, np.int64), np.ones(1, bool))

@@ -33,6 +33,7 @@ def test_runs_with_one_key_share_a_program() -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.filterwarnings("ignore:.*a time limit")
 @pytest.mark.parametrize("name", ["bc", "td3_bc", "iql"])
 def test_what_is_planned_is_what_it_takes_on_the_host(tmp_path: Path, name: str) -> None:
     """With the data that were read, and their fingerprint; JAX shares the memory of rows, and float64 is a block's at a time."""
