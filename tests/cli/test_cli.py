@@ -630,8 +630,9 @@ class TestAsAProcess:
         assert done.returncode == 2
         assert "Traceback" not in done.stderr
 
-    def test_a_closed_pipe_is_no_error(self, files: Path) -> None:
-        shell = f"{self.command} inspect {files / 'mixed.npz'} | head -n 1"
+    @pytest.mark.parametrize("words", ["inspect mixed.npz", "", "help data"])
+    def test_a_closed_pipe_is_no_error(self, files: Path, words: str) -> None:
+        shell = f"cd {files}; for _ in 1 2 3; do {self.command} {words} | true; done"
         done = subprocess.run(["bash", "-o", "pipefail", "-c", shell], capture_output=True, text=True, check=False)
         assert done.returncode in (0, 141)
         assert done.stderr == ""

@@ -83,15 +83,22 @@ def _about_unknown(word: str, parsed: argparse.Namespace) -> str:
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command line; returns the exit code (2 for bad input, or where something failed)."""
-    words = list(sys.argv[1:] if arguments is None else arguments)
+    try:
+        return _answer(list(sys.argv[1:] if arguments is None else arguments))
+    except BrokenPipeError:  # `upweight inspect ... | head`
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 0
+
+
+def _answer(words: list[str]) -> int:
     if words[:1] == ["help"]:
         if words[1:] == ["data"]:
-            print(reading_help())
+            print(reading_help(), flush=True)
             return 0
         words = [*words[1:], "--help"]
     first = words[0] if words else "--help"
     if first in {"-h", "--help"}:
-        print(overview())
+        print(overview(), flush=True)
         return 0
     if not first.startswith("-") and first not in {**COMMANDS, **ALIASES}:
         print_error(f"no command {first!r}; {hint(first, [*COMMANDS, *ALIASES])}")
@@ -114,9 +121,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except UpweightError as error:
         print_error(str(error))
         return BAD_INPUT
-    except BrokenPipeError:  # `upweight inspect ... | head`
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return 0
+    except BrokenPipeError:  # no error of a file
+        raise
     except FileExistsError as error:  # of a folder to be made
         print_error(f"{error.filename}: expected a folder to write to, found a file; choose another name")
         return BAD_INPUT
