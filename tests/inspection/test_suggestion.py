@@ -170,6 +170,8 @@ def test_good_episodes_that_act_like_poor_ones_were_lucky() -> None:
     suggestion = uw.suggest(same)
     assert (suggestion.weighting, suggestion.strength) == (uw.Uniform(), "none")
     assert "Their returns may be luck" in str(suggestion)
+    successes = same.with_success(own.random(200) < 0.4)  # two values only: they are not apart, they are two
+    assert (uw.suggest(successes).weighting, uw.suggest(successes).strength) == (uw.Uniform(), "none")
 
 
 @pytest.mark.parametrize(("reward", "which"), [(1.0, "Longer"), (-0.3, "Shorter")])

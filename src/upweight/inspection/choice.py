@@ -99,11 +99,11 @@ class Choice:
 
 
 def find_gap(values: NDArray[np.float64]) -> Gap:
-    """Of values [K] that are not all the same."""
+    """Of values [K] that are not all the same; 0 where there are two only: how far apart they are, nothing tells."""
     is_better = values > values.min() / 2 + values.max() / 2
     better, poorer = values[is_better], values[~is_better]
     width = float(better.std() + poorer.std())
-    return Gap(float(better.mean() - poorer.mean()) / width if width > 0 else np.inf, len(better), len(values))
+    return Gap(float(better.mean() - poorer.mean()) / width if width > 0 else 0.0, len(better), len(values))
 
 
 def choose(dataset: Dataset, usable: NDArray[np.bool_], starts: Starts, good: Good) -> Choice:

@@ -22,7 +22,7 @@ from upweight.base.text import number
 from upweight.data.dataset import Dataset
 
 _SURE, _UNSURE = 0.05, 0.2  # p up to which actions differ, and up to which they may
-_FEWEST = 8  # good episodes, and poor ones
+FEWEST = 8  # good episodes, and poor ones, that are compared
 _FEWEST_SHARED = 6  # episodes of which observations are like the other kind's: with fewer, no p is below 5%
 _STEPS = 8000  # looked at
 _BEGINNING = 30  # steps of an episode, which every episode passes: half of those looked at
@@ -71,7 +71,7 @@ def look_at_luck(dataset: Dataset, values: Floats | None = None, *, seed: int = 
     values = dataset.returns[usable] if values is None else values
     least = _least_good_return(values)
     if least is None:
-        return _unchecked(f"it takes {_FEWEST} episodes that are better than {_FEWEST} others")
+        return _unchecked(f"it takes {FEWEST} episodes that are better than {FEWEST} others")
     rng = np.random.default_rng(seed)
     good = values >= least
     episodes, steps = (
@@ -111,14 +111,14 @@ def _unchecked(why: str) -> Luck:
 def _least_good_return(returns: Floats) -> float | None:
     """The lowest return [N] above the middle of the range, moved until enough episodes are on both sides."""
     values = np.sort(returns)
-    if len(values) < 2 * _FEWEST:
+    if len(values) < 2 * FEWEST:
         return None
     above = values[values > (values[0] / 2 + values[-1] / 2)]
-    least = min(above[0], values[-_FEWEST]) if len(above) else values[-1]
-    if least <= values[_FEWEST - 1]:
-        higher = values[values > values[_FEWEST - 1]]
+    least = min(above[0], values[-FEWEST]) if len(above) else values[-1]
+    if least <= values[FEWEST - 1]:
+        higher = values[values > values[FEWEST - 1]]
         least = higher[0] if len(higher) else values[-1]
-    enough = _FEWEST <= (values >= least).sum() <= len(values) - _FEWEST
+    enough = FEWEST <= (values >= least).sum() <= len(values) - FEWEST
     return float(least) if enough else None
 
 

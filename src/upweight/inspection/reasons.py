@@ -142,7 +142,7 @@ def left_out_reasons(chosen: Choice, dataset: Dataset, usable: NDArray[np.bool_]
     shares = dict(mass_per_start(weights, dataset.num_transitions, starts) or {})
     shares |= {} if dataset.labels is None else mass_per_label(weights, dataset.num_transitions, dataset.labels)
     nothing = [name for name, share in shares.items() if share < _NOTHING]
-    return [Reason("left out", f"Under 0.05% of the steps drawn are from: {', '.join(nothing)}.")] if nothing else []
+    return [Reason("left out", f"Next to no steps are drawn from: {', '.join(nothing)}.")] if nothing else []
 
 
 def length_reasons(chosen: Choice, values: NDArray[np.float64], lengths: NDArray[np.int64]) -> list[Reason]:

@@ -2,7 +2,7 @@
 
 The rule, in short. Follow advantages where the initial state explains a real share of the returns, else returns. Draw from as
 many episodes as are good (``choice.py``). Do so if the gain is worth having, good episodes act otherwise than poor ones at like
-observations (``luck.py``) or stand apart by their returns, and more than one episode makes the gain. Else draw uniformly. What
+observations (``luck.py``) or are a few far from all others, and more than one episode makes the gain. Else draw uniformly. What
 clones draws by the weights. In actor-critics the actor alone does, and the critics too where good episodes stand apart from all
 others. All of it is the same whatever constant is added to the returns.
 """
@@ -21,7 +21,7 @@ from upweight.inspection import reasons as why
 from upweight.inspection.choice import Choice, choose
 from upweight.inspection.effect import describe_weighting, good_episodes
 from upweight.inspection.learners import Learner, learners_of
-from upweight.inspection.luck import Luck, look_at_luck
+from upweight.inspection.luck import FEWEST, Luck, look_at_luck
 from upweight.inspection.reasons import Reason
 from upweight.inspection.starts import Starts, look_at_starts
 from upweight.weightings.advantage_weighting import NOISE
@@ -199,8 +199,9 @@ def suggest_from(
 
 
 def _strength(chosen: Choice, luck: Luck) -> Strength:
-    """Returns that stand apart are not luck, whatever the actions of a few episodes show."""
-    if luck.actions_differ is False and not chosen.gap.is_wide:
+    """A few episodes that are far from all others are not luck; the look had to compare others with them."""
+    is_sure = chosen.gap.is_far and chosen.gap.better < FEWEST
+    if luck.actions_differ is False and not is_sure:
         return "none"
     if chosen.rests_on_one:
         return "fair" if chosen.gap.is_far else "weak"
