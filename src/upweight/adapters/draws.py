@@ -115,7 +115,7 @@ class Draws:
 
     def position(self) -> dict[str, Any]:
         """The state of the generator alone: whole numbers and names."""
-        position = {"generator": dict(self._rng.bit_generator.state)}  # made anew at every look
+        position = {"generator": dict(self._rng.bit_generator.state)}  # a copy: the generator goes on
         return position if self._actor is None else {**position, _ACTOR: self._actor.position()}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:

@@ -7,7 +7,7 @@ import numpy as np
 
 
 def as_tensors(state: Mapping[str, Any]) -> dict[str, Any]:
-    """The state with a tensor in the place of every array."""
+    """The state with a tensor instead of every array."""
     import torch
 
     return {

@@ -1,8 +1,8 @@
-r"""How often a policy that copies actions may see the same few steps, before it knows them by heart.
+r"""How often a policy that copies actions may see the same few steps, before it memorises them.
 
 Weights leave few steps to draw from, in effect :math:`n = (\sum_i T_i w_i)^2 / \sum_i T_i w_i^2`; after t updates with batches
 of B steps they were seen :math:`tB/n` times. Measured with BC, RW and AW on the paper's mixes (docs/results.md, "How many
-updates?"), for n from 2,000 to 500,000, and networks with two hidden layers of 256; smaller ones know less by heart.
+updates?"), for n from 2,000 to 500,000, and networks with two hidden layers of 256; smaller ones memorise less.
 """
 
 KEPT = 1000  # times, up to which the gain over uniform sampling was kept

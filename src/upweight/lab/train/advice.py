@@ -15,7 +15,7 @@ _log = logging.getLogger("upweight")
 
 
 def with_advice(dataset: Dataset, runs: Sequence[Run]) -> list[Run]:
-    """The runs with what is suggested in the place of "auto"; a suggestion is made once for runs that share it."""
+    """The runs with what is suggested instead of "auto". A suggestion is made once for runs that share it."""
     found: dict[Hashable, Suggestion] = {}
 
     def advised(run: Run) -> Run:

@@ -92,7 +92,7 @@ class TrainingFolder:
         self._checkpoint(program).unlink(missing_ok=True)
 
     def write_policies(self, policies: Mapping[int, Policy]) -> None:
-        """By the numbers of their runs, in the place of what is there."""
+        """By the numbers of their runs; they replace what is there."""
         (self.path / "policies").mkdir(exist_ok=True)
         with ThreadPoolExecutor() as writers:  # a disk flushes many small files together faster than in turn
             list(writers.map(Policy.save, policies.values(), map(self._policy, policies)))

@@ -1,6 +1,6 @@
 """How long each run is trained, and which of its policies is kept: what ``num_updates="auto"`` decides.
 
-A policy that copies actions comes to know few good episodes by heart, and then does worse (:mod:`upweight.data.repetition`). So
+A policy that copies actions memorises few good episodes, and then does worse (:mod:`upweight.data.repetition`). So
 it is kept as it was at one of :data:`POINTS`, chosen in one of two ways.
 
 - By held-out actions: of each five episodes, in the order of their weights, the third is held out. The policy with the least

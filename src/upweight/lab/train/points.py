@@ -4,7 +4,7 @@
 
     points/program-000-50000/run-000.safetensors   policies that wait to be played
     points/program-000-50000.json                  what they came to, which replaces the folder
-    best/run-000.safetensors                       of each run the best policy so far
+    best/run-000.safetensors                       of each run the best policy
 
 A point is written before the checkpoint of its moment, and played after it: a training that goes on finds what was played, and
 what still waits.
