@@ -380,6 +380,11 @@ def test_how_long_few_steps_last() -> None:
         lengths = np.concatenate([np.full(50, steps), np.full(3000, 20)])
         return reason(uw.suggest(with_returns(np.concatenate([good, poor]), lengths=lengths)), "updates")
 
+    good, poor = np.full(50, 3200.0) + np.arange(50), np.full(3000, 20.0)
+    ds = with_returns(np.concatenate([good, poor]), lengths=[*[200] * 50, *[20] * 3000])
+    bounds = [each.most_updates for each in uw.suggest(ds).draws]  # of cloning, and of actor-critics
+    assert bounds[0] == pytest.approx(39_000, rel=0.01) and bounds[1] is None
+    assert not reason(uw.suggest(ds, algorithm="iql"), "updates")
     text = suggested(200)
     assert "about 39,000 updates of 256 steps" in text and "up to 1,000 passes" in text and "after 8,000" in text
     assert not suggested(10) and not suggested(6000)

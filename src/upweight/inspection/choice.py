@@ -62,7 +62,7 @@ class Gap:
 
     @property
     def is_far(self) -> bool:
-        """Whether it is so far from so many others that even one better episode cannot be luck."""
+        """Whether even one better episode is no luck: it is far from many others."""
         return self.size >= FAR_GAP and self.total >= _CROWD
 
 

@@ -171,12 +171,18 @@ def beginning_reasons(chosen: Choice, good: Good) -> list[Reason]:
     return [Reason("first steps", f"{text} A policy that copies actions (BC) may follow the poor ones there.")]
 
 
-def repetition_reasons(chosen: Choice, sizes: NDArray[np.int64]) -> list[Reason]:
-    """After how many updates BC memorises the few steps drawn, where that is sooner than the usual training ends."""
+def most_updates(chosen: Choice, sizes: NDArray[np.int64]) -> float | None:
+    """After how many updates BC memorises the few steps drawn; None: too few to tell, or later than a usual training ends."""
     steps = effective_steps(chosen.weights, sizes)
     updates = updates_until(KEPT, steps)
-    if steps < FEWEST_STEPS or updates >= _USUAL_UPDATES:
+    return None if steps < FEWEST_STEPS or updates >= _USUAL_UPDATES else updates
+
+
+def repetition_reasons(chosen: Choice, sizes: NDArray[np.int64]) -> list[Reason]:
+    """How long BC may train on what is drawn, if that is shorter than usual."""
+    if (updates := most_updates(chosen, sizes)) is None:
         return []
+    steps = effective_steps(chosen.weights, sizes)
     return [
         Reason(
             "updates",

@@ -11,6 +11,7 @@ from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 import numpy as np
+from numpy.typing import NDArray
 
 from upweight.base.text import Shown, as_html, paragraph
 from upweight.data.dataset import Dataset
@@ -179,7 +180,8 @@ def suggest_from(
         return Suggestion(draws, chosen.weighting, "none", (*first, start, why.MEANING))
     luck = look_at_luck(dataset, values)
     strength = _strength(chosen, luck)
-    draws = tuple(_draws(learner, chosen, strength) for learner in learners)
+    sizes = dataset.num_transitions[usable]
+    draws = tuple(_draws(learner, chosen, strength, sizes) for learner in learners)
     is_drawn = strength in {"strong", "fair"}
     reasons = [
         *first,
@@ -191,7 +193,7 @@ def suggest_from(
         *why.length_reasons(chosen, values, dataset.lengths[usable]),
         *why.beginning_reasons(chosen, good),
         start,
-        *why.repetition_reasons(chosen, dataset.num_transitions[usable]),
+        *(why.repetition_reasons(chosen, sizes) if any(learner.clones for learner in learners) else []),
         why.temperature_reason(chosen, returns),
         why.MEANING,
     ]
@@ -208,11 +210,13 @@ def _strength(chosen: Choice, luck: Luck) -> Strength:
     return "strong" if chosen.is_firm and luck.actions_differ else "fair"
 
 
-def _draws(learner: Learner, chosen: Choice, strength: Strength) -> Draws:
+def _draws(learner: Learner, chosen: Choice, strength: Strength, sizes: NDArray[np.int64]) -> Draws:
     """Of one kind of algorithm."""
     if strength in {"weak", "none"}:
         return Draws(learner, Uniform())
-    if learner.clones or chosen.gap.is_wide:
+    if learner.clones:
+        return Draws(learner, chosen.weighting, most_updates=why.most_updates(chosen, sizes))
+    if chosen.gap.is_wide:
         return Draws(learner, chosen.weighting)
     return Draws(learner, Uniform(), chosen.weighting) if learner.has_actor else Draws(learner, Uniform())
 
